@@ -27,13 +27,15 @@ enum class PushWeight : std::uint8_t {
 
 inline constexpr std::uint32_t kAnyStaleness = UINT32_MAX;
 inline constexpr std::uint32_t kGraceMsMax = 600'000;
-inline constexpr std::uint32_t kPatienceMs = 1000;
+inline constexpr std::uint32_t kPatienceMs = 10'000;
 
 struct RoundPolicy {
   std::uint32_t quorum = 0;    // pushes that complete a round; 0: every worker's
   std::uint32_t grace_ms = 0;  // of kDrop: after these, how long more are waited for
   // Of kDrop: so long after its first push a round goes on without its quorum. Workers of whom some
-  // were late for some chunks, and others for others, may wait for each other.
+  // were late for some chunks, and others for others, may wait for each other. It is to be longer
+  // than workers are apart, or pushes are dropped for nothing, and shorter than a worker's
+  // deadline.
   std::uint32_t patience_ms = kPatienceMs;
   // A worker's reply is withheld while it has pushed a chunk so many times more than the slowest.
   std::uint32_t staleness = kAnyStaleness;

@@ -243,6 +243,16 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
                 "is instead of token_file; give one of them");
 }
 
+// What a round waits for is over before a worker gives up.
+void check_below_timeout(ConfigCheck& check, const WorkerConfig& config, const char* field,
+                         std::uint32_t ms) {
+  check.require(
+      ms < config.timeout_ms(), field,
+      fmt::format("{} is not below timeout_ms, {}, after which workers give up; lower it, "
+                  "or raise timeout_ms",
+                  ms, config.timeout_ms()));
+}
+
 void check_rounds(const WorkerConfig& config, ConfigCheck check) {
   const RoundsConfig& rounds = config.rounds();
   const std::uint32_t workers = config.workers();
@@ -254,7 +264,12 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
                   "for all",
                   rounds.quorum(), workers));
   check.in_range("grace_ms", rounds.grace_ms(), 0U, kGraceMsMax);
-  check.in_range("patience_ms", rounds.patience_ms(), 1U, kGraceMsMax);
+  check.require(!rounds.has_patience_ms() ||
+                    (rounds.patience_ms() >= 1 && rounds.patience_ms() <= kGraceMsMax),
+                "patience_ms",
+                fmt::format("{}, allowed are 1 to {}", rounds.patience_ms(), kGraceMsMax));
+  check_below_timeout(check, config, "grace_ms", rounds.grace_ms());
+  check_below_timeout(check, config, "patience_ms", rounds.patience_ms());
   check.one_of("late", rounds.late(), {"drop", "add"});
   check.unused_unless(rounds.late() != "add", "grace_ms", "with late: \"add\": nobody waits");
   check.unused_unless(rounds.late() != "add", "patience_ms", "with late: \"add\": nobody waits");

@@ -8,6 +8,7 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
                            WorkerSets& waiting)
     : graces(chunks),
       waits(chunks),
+      due(chunks),
       policy_(policy),
       workers_(workers),
       waiting_(waiting),
@@ -46,15 +47,18 @@ void QuorumRounds::complete(std::uint32_t slot, std::uint32_t pushes) {
   if (pushes < workers_) counters.incomplete.add(1);
   graces.remove(slot);
   waits.remove(slot);
+  due.remove(slot);
   in_round_.clear(slot);
 }
 
 std::uint64_t QuorumRounds::first_end() const {
+  if (!due.empty()) return 0;
   if (graces.empty()) return waits.deadline();
   return waits.empty() ? graces.deadline() : std::min(graces.deadline(), waits.deadline());
 }
 
 std::uint32_t QuorumRounds::take_first_end() {
+  if (!due.empty()) return due.front();
   const bool is_grace = !graces.empty() && graces.deadline() == first_end();
   (is_grace ? counters.graces : counters.impatient).add(1);
   return is_grace ? graces.front() : waits.front();
@@ -100,6 +104,14 @@ std::uint32_t QuorumRounds::lowest() const {
   std::uint32_t worker = 0;
   while (lost_.contains(0, worker)) ++worker;
   return worker;
+}
+
+std::uint32_t QuorumRounds::steps() const {
+  std::uint32_t steps = UINT32_MAX;
+  for (std::uint32_t slot = 0; slot < bases_.size() / workers_; ++slot) {
+    steps = std::min(steps, fewest_pushes(slot));
+  }
+  return bases_.empty() ? 0 : steps;
 }
 
 // Of a worker that is there.

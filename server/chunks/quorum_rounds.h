@@ -61,6 +61,9 @@ class QuorumRounds {
   // lost is for the control plane to say. False: nobody is.
   bool lose(std::uint32_t worker);
 
+  // Of each chunk as many pushes of each worker that is there have come, at least.
+  std::uint32_t steps() const;
+
   // Of those who are there: whose hyper-parameters hold. REQUIRES: somebody is.
   std::uint32_t lowest() const;
 
@@ -68,13 +71,14 @@ class QuorumRounds {
   const std::vector<LateCounters>& late() const { return late_; }  // by worker
 
   // Whether rounds end at some time, whoever comes; when the first does. REQUIRES: some do.
-  bool has_ends() const { return !graces.empty() || !waits.empty(); }
+  bool has_ends() const { return !graces.empty() || !waits.empty() || !due.empty(); }
   std::uint64_t first_end() const;
   // Its chunk.
   std::uint32_t take_first_end();
 
   GraceQueue graces;  // chunks in grace
   GraceQueue waits;   // chunks without their quorum
+  GraceQueue due;     // chunks whose rounds a loss has completed
   RoundCounters counters;
 
  private:

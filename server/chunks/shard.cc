@@ -197,14 +197,15 @@ bool Shard::lose(std::uint32_t worker) {
   return true;
 }
 
-PushResult Shard::go_on(std::uint32_t slot) {
+bool Shard::go_on(std::uint32_t slot) {
   const ShardChunk& chunk = chunks_[slot];
-  if (chunk.sum.pushes > 0 &&
-      rounds_->standing(slot, chunk.sum.pushes) == QuorumRounds::Standing::kComplete) {
-    return finish_quorum_round(slot);
-  }
   rounds_->release(slot, chunk.rounds);
-  return PushResult::kTaken;
+  if (chunk.sum.pushes == 0 ||
+      rounds_->standing(slot, chunk.sum.pushes) != QuorumRounds::Standing::kComplete) {
+    return false;
+  }
+  if (!rounds_->due.contains(slot)) rounds_->due.push(slot, 0);
+  return true;
 }
 
 // The last push of a round that ends here.

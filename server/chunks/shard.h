@@ -62,12 +62,19 @@ class Shard {
   QuorumRounds* rounds() { return rounds_ ? &*rounds_ : nullptr; }
   const QuorumRounds* rounds() const { return rounds_ ? &*rounds_ : nullptr; }
   // Completes the round that ends first, whoever is in it, and returns its chunk. REQUIRES: rounds
-  // have ends, which the core tells `rounds` after kOpened and kQuorum.
+  // have ends, which the core tells `rounds` after kOpened and kQuorum, or are due after go_on.
   std::uint32_t end_round();
-  // Whether the job goes on without this worker. If so, go_on is to be called for each chunk:
-  // kCompleted or kTaken.
+  // Whether the job goes on without this worker. If so, go_on is to be called for each chunk. It
+  // finds who is released, and is true if the round is complete now, and one of those that
+  // end_round() ends: of many chunks, a few at a time.
   bool lose(std::uint32_t worker);
-  PushResult go_on(std::uint32_t slot);
+  bool go_on(std::uint32_t slot);
+
+  // Rounds behind the furthest chunk. Of a job with a quorum, whose chunks have no rounds together:
+  // the steps of the slowest worker that is there, beyond the `first` of this job.
+  std::uint64_t rounds_to_copy(std::uint64_t first) const {
+    return rounds_ ? first + rounds_->steps() : copying.rounds_max();
+  }
 
   // ---- Of a job of several racks; null: it has one ----
   RackSums* racks() { return racks_ ? &*racks_ : nullptr; }

@@ -412,12 +412,8 @@ void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason
 // Without a worker others may be complete, or not too far ahead any more.
 void Core::go_on(JobOnCore& job) {
   for (std::uint32_t slot = 0; slot < job.shard.chunks(); ++slot) {
-    if (job.shard.go_on(slot) == PushResult::kCompleted) {
-      job.times.completed(slot, turns_.now());
-      replies_.complete(job, slot);
-    } else {
-      replies_.release(job, slot);
-    }
+    if (job.shard.go_on(slot)) graces_.add(job);
+    replies_.release(job, slot);
   }
 }
 

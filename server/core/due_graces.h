@@ -21,6 +21,8 @@ class DueGraces {
   // The chunk's round has its first push; its quorum.
   void await_quorum(JobOnCore& job, std::uint32_t slot);
   void begin_grace(JobOnCore& job, std::uint32_t slot);
+  // It has rounds that time ends, or that are due.
+  void add(JobOnCore& job);
   // Completes rounds whose time is over, for a turn's time of each job. True: there were some.
   bool run();
   // Until the first is over, but not longer than `longest`; more than nothing.
@@ -29,7 +31,6 @@ class DueGraces {
 
  private:
   bool run(JobOnCore& job);
-  void add(JobOnCore& job);
   std::uint64_t in(std::uint32_t ms) const;  // ticks
 
   Turns& turns_;

@@ -288,6 +288,12 @@ Status validate_quorum(const JobSpec& spec) {
         "choose momentum",
         name_of(spec.rule));
   }
+  if (!has_parameters(spec.rule) && rounds.late == LatePushes::kAdd) {
+    return invalid(
+        "rounds.late: add contradicts rule {}, which has no parameters to reply with before a "
+        "round is over; choose drop, or sgd",
+        name_of(spec.rule));
+  }
   if (spec.clip_norm > 0.0F) {
     return invalid(
         "rounds.quorum: contradicts clip_norm, whose norm is of one set of pushes for all keys; "

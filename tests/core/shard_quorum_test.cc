@@ -253,6 +253,20 @@ TEST_CASE("without worker 0 the next one's hyper-parameters hold") {
   CHECK(rig.result() == 1.0F);
 }
 
+TEST_CASE("a snapshot's round is the steps of the slowest worker that is there") {
+  QuorumRig rig(3, asynchronous(kAnyStaleness));
+  constexpr std::uint64_t kFirst = 7;
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst);
+  for (int i = 0; i < 5; ++i) rig.push(0, 1.0F);
+  rig.push(1, 1.0F);
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst);
+  rig.push(2, 1.0F);
+  rig.push(2, 1.0F);
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst + 1);
+  CHECK(rig.shard->lose(1));
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst + 2);
+}
+
 TEST_CASE("a lost worker's push counts, and nobody waits for it") {
   SECTION("the round is complete without it") {
     QuorumRig rig(3, {.quorum = 2, .grace_ms = 5});
@@ -261,9 +275,15 @@ TEST_CASE("a lost worker's push counts, and nobody waits for it") {
     rig.start_grace();
     rig.memory[1].assign(100, 99.0F);  // nobody reads it any more
     CHECK(rig.shard->lose(2));
-    CHECK(rig.shard->go_on(0) == PushResult::kCompleted);
+    REQUIRE(rig.shard->go_on(0));
+    CHECK(rig.shard->go_on(0));  // another loss, before its turn comes
+    CHECK(rig.released().empty());
+    CHECK(rig.shard->rounds()->first_end() == 0);
+    CHECK(rig.shard->end_round() == 0);
     CHECK(rig.released() == Workers{0, 1});
     CHECK(rig.result() == 3.0F);
+    CHECK_FALSE(rig.shard->rounds()->has_ends());
+    CHECK(rig.shard->rounds()->counters.graces.value() == 0);
   }
   SECTION("who was too far ahead of it is not any more") {
     QuorumRig rig(3, asynchronous(0));
@@ -271,16 +291,17 @@ TEST_CASE("a lost worker's push counts, and nobody waits for it") {
     rig.push(1, 1.0F);
     CHECK(rig.released().empty());
     CHECK(rig.shard->lose(2));
-    CHECK(rig.shard->go_on(0) == PushResult::kTaken);
+    CHECK_FALSE(rig.shard->go_on(0));
     CHECK(rig.released() == Workers{0, 1});
   }
   SECTION("a quorum is at most of those who are left") {
     QuorumRig rig(3, backup_workers(2));
     rig.push(2, 1.0F);
     CHECK(rig.shard->lose(0));
-    CHECK(rig.shard->go_on(0) == PushResult::kTaken);
+    CHECK_FALSE(rig.shard->go_on(0));
     CHECK(rig.shard->lose(1));
-    CHECK(rig.shard->go_on(0) == PushResult::kCompleted);
+    REQUIRE(rig.shard->go_on(0));
+    CHECK(rig.shard->end_round() == 0);
     CHECK(rig.released() == Workers{2});
     CHECK(rig.push(2, 5.0F) == PushResult::kCompleted);
     CHECK_FALSE(rig.shard->lose(2));

@@ -42,7 +42,7 @@ class QuorumJob {
   std::string check();
   std::string on_lost(const server::LossEvent& event);
   // When it is over.
-  std::string check_end() const;
+  std::string check_end();
 
  private:
   struct Worker {

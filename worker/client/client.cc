@@ -70,6 +70,7 @@ struct Client::State {
   std::chrono::steady_clock::time_point last_bytes;  // that came, while it waits
   std::uint64_t bytes_received = 0;                  // by then
   std::chrono::nanoseconds waited{0};
+  std::string failure;  // of a wait; empty: all have ended well
 };
 
 Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
@@ -155,13 +156,16 @@ Status Client::State::wait_for(std::optional<KeyId> key) {
       return {};
     case ExchangeDriver::End::kFailed:
       return client::explain_failure(*driver, *heartbeat, membership);
-    case ExchangeDriver::End::kTimeout:
-      return client::explain_timeout({.options = options,
-                                      .keys = keys,
-                                      .plan = links->plan(),
-                                      .driver = *driver,
-                                      .key = key,
-                                      .owes_vote = pushes.any()});
+    case ExchangeDriver::End::kTimeout: {
+      const Status timeout = client::explain_timeout({.options = options,
+                                                      .keys = keys,
+                                                      .plan = links->plan(),
+                                                      .driver = *driver,
+                                                      .key = key,
+                                                      .owes_vote = pushes.any()});
+      failure = timeout.message();
+      return timeout;
+    }
   }
   return {};
 }
@@ -177,7 +181,9 @@ Client::Client(const ClientOptions& options) : state_(std::make_unique<State>())
 
 Client::~Client() {
   // Leave first: a connection that closes without it ends the job for everybody.
-  if (state_->heartbeat && !state_->heartbeat->failed()) client::leave_all(state_->membership);
+  if (state_->heartbeat && !state_->heartbeat->failed()) {
+    client::leave_all(state_->membership, state_->failure);
+  }
   state_->driver.reset();
   state_->heartbeat.reset();
 }

@@ -46,6 +46,9 @@ void add_rounds(const control::JobInfo& job, Table& table) {
   const control::QuorumStatistics& done = job.statistics().quorum();
   table.add({"quorum", fmt::format("{} of {} workers", rounds.quorum(), job.spec().workers())});
   table.add({"grace", fmt::format("{} ms", rounds.grace_ms())});
+  if (rounds.late() == control::LATE_PUSHES_DROP) {
+    table.add({"patience", fmt::format("{} ms", rounds.patience_ms())});
+  }
   table.add({"staleness", rounds.has_staleness() ? fmt::format("at most {}", rounds.staleness())
                                                  : std::string("any")});
   table.add({"late pushes", rounds.late() == control::LATE_PUSHES_ADD ? "added" : "dropped"});

@@ -15,6 +15,9 @@ namespace {
 // Of a worker's pushes: below these nothing is worth a sentence.
 constexpr double kDroppedShareMin = 0.01;
 constexpr double kWithheldShareMin = 0.15;
+constexpr double kImpatientShareMin = 0.01;  // of all rounds
+constexpr double kGracesShareMin = 0.15;
+constexpr std::uint32_t kGraceMsMin = 5;
 
 std::string name_of(const control::Member& member) {
   return fmt::format("worker {} ({}, pid {})", member.worker_index(), member.host(),
@@ -62,10 +65,43 @@ std::optional<Reason> late_pushes(const control::JobInfo& job) {
                                     job.spec().rounds().grace_ms())};
 }
 
+// In so many of the rounds somebody waited for time to pass.
+std::optional<Reason> impatient_rounds(const control::JobInfo& job) {
+  const control::QuorumStatistics& done = job.statistics().quorum();
+  if (done.rounds() == 0) return {};
+  const double share = static_cast<double>(done.impatient()) / static_cast<double>(done.rounds());
+  if (share < kImpatientShareMin) return {};
+  return Reason{
+      .topic = "rounds without a quorum",
+      .what = fmt::format(
+          "{} of the chunks' rounds went on without {} pushes when {} ms had passed "
+          "since their first.",
+          human_share(share), job.spec().rounds().quorum(), job.spec().rounds().patience_ms()),
+      .cure =
+          "a longer `rounds.patience_ms`, if workers are farther apart than that; else a smaller "
+          "quorum, or `late: \"add\"`, with which nobody waits"};
+}
+
+// How many rounds have ended with their grace.
+std::optional<Reason> graces(const control::JobInfo& job) {
+  const control::QuorumStatistics& done = job.statistics().quorum();
+  const std::uint32_t grace = job.spec().rounds().grace_ms();
+  if (done.rounds() == 0 || grace < kGraceMsMin) return {};
+  const double share = static_cast<double>(done.graces()) / static_cast<double>(done.rounds());
+  if (share < kGracesShareMin) return {};
+  return Reason{
+      .topic = "grace",
+      .what = fmt::format("{} of the chunks' rounds waited for all of their grace of {} ms, "
+                          "and somebody's push did not come.",
+                          human_share(share), grace),
+      .cure = "a shorter `rounds.grace_ms`"};
+}
+
 std::optional<Reason> withheld_replies(const control::JobInfo& job) {
   std::vector<std::string> withheld;
   for (const control::Member& member : job.members()) {
     const double share = share_of(member.staleness(), member.staleness().withheld());
+    if (member.lost()) continue;
     if (share < kWithheldShareMin) continue;
     withheld.push_back(fmt::format("{} of those to {}", human_share(share), name_of(member)));
   }
@@ -81,7 +117,8 @@ std::optional<Reason> withheld_replies(const control::JobInfo& job) {
 
 std::vector<Reason> explain_quorum(const control::JobInfo& job) {
   std::vector<Reason> reasons;
-  for (const auto& reason : {lost_workers(job), late_pushes(job), withheld_replies(job)}) {
+  for (const auto& reason : {lost_workers(job), impatient_rounds(job), late_pushes(job),
+                             graces(job), withheld_replies(job)}) {
     if (reason) reasons.push_back(*reason);
   }
   if (!reasons.empty()) return reasons;

@@ -39,7 +39,9 @@ class Quorum(unittest.TestCase):
         (self.folder / "net.textproto").write_text(NETWORK)
         self.log = (self.folder / "server.log").open("w")
         self.addCleanup(self.log.close)
-        self.server = Server(log=self.log)
+        config = self.folder / "server.textproto"
+        config.write_text(f'state_folder: "{self.folder}/state"')
+        self.server = Server("--config", config, log=self.log)
         self.addCleanup(self.server.close)
         self.workers = []
 
@@ -61,11 +63,13 @@ class Quorum(unittest.TestCase):
     def job(self):
         return self.server.ctl("job", "inspect", "quorum")["job"]
 
-    def rounds(self):
-        return int(find(self.job(), "rounds") or 0) if "quorum" in self.server.text("job", "list") else 0
-
     def chunks(self):
         return self.server.chunks()
+
+    def steps_of_slowest(self):
+        job = self.job()
+        chunks = int(job["statistics"]["chunks"])
+        return min(int(member["pushes"]) for member in job["members"]) // chunks
 
     def train_on(self, more=50):
         before = self.chunks()
@@ -97,6 +101,38 @@ class Quorum(unittest.TestCase):
 
     def test_the_others_train_on_without_a_worker_that_is_killed(self):
         self.stop_one(ASYNCHRONOUS, "shm", signal.SIGKILL)
+
+    def test_without_worker_0_nobody_trains_on_for_nothing(self):
+        self.start(ASYNCHRONOUS, "shm")
+        until(lambda: self.chunks() > 20, "it trains")
+        self.workers[0].kill()
+        for worker in self.workers[1:]:
+            error = worker.communicate(timeout=DEADLINE)[1]
+            self.assertEqual(worker.returncode, 1)
+            self.assertIn("worker 0", error)
+            self.assertIn("evaluates and saves", error)
+
+    def test_a_snapshot_counts_steps_and_a_restored_job_goes_on_from_them(self):
+        self.start(ASYNCHRONOUS, "shm", "--max-steps", "1000000")
+        until(lambda: self.chunks() > 200, "it trains")
+        refused = subprocess.run(
+            [processes.BIN / "phubctl", "--server", self.server.control, "snapshot", "quorum",
+             "--round", "5"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("has a quorum", refused.stderr)
+        before = self.steps_of_slowest()
+        taken = self.server.ctl("snapshot", "quorum")
+        step = int(find(taken, "round"))
+        self.assertGreaterEqual(step, before)
+        self.assertLess(step, int(self.job()["statistics"]["rounds"]))  # those of chunks are three workers' pushes
+        self.end()
+        self.workers.clear()
+        until(lambda: not self.server.running(), "the job is over")
+        self.server.ctl("restore", find(taken, "file"))
+        self.start(ASYNCHRONOUS, "shm", "--max-steps", str(step + 20))
+        for worker in self.workers:
+            _, error = worker.communicate(timeout=DEADLINE)
+            self.assertEqual(worker.returncode, 0, error)
 
     def test_workers_of_every_policy_end_each_when_it_is_done(self):
         for rounds in (BACKUP, ASYNCHRONOUS, STALE_SYNCHRONOUS):

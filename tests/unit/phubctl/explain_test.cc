@@ -281,6 +281,17 @@ TEST_CASE("of a job with a quorum it is told who is late, withheld or lost") {
   CHECK_THAT(c.find("late pushes").what, Contains("5.0 %") && Contains("worker 2"));
   c.job.mutable_members(1)->mutable_staleness()->set_withheld(400);
   CHECK_THAT(c.find("bounded staleness").what, Contains("40.0 %") && Contains("2 rounds ahead"));
+  auto& done = *c.job.mutable_statistics()->mutable_quorum();
+  done.set_rounds(100);
+  CHECK(c.topics() == Topics{"late pushes", "bounded staleness"});
+  c.job.mutable_spec()->mutable_rounds()->set_patience_ms(700);
+  done.set_impatient(40);
+  CHECK_THAT(c.find("rounds without a quorum").what, Contains("40.0 %") && Contains("700 ms"));
+  c.job.mutable_spec()->mutable_rounds()->set_grace_ms(50);
+  done.set_graces(60);
+  CHECK_THAT(c.find("grace").what, Contains("60.0 %") && Contains("50 ms"));
+  c.job.mutable_members(1)->set_lost(true);
+  CHECK(c.topics() == Topics{"lost workers", "rounds without a quorum", "late pushes", "grace"});
   c.job.mutable_members(0)->set_lost(true);
   CHECK_THAT(c.find("lost workers").what,
              Contains("worker 0") && Contains("fewer than 3 of its 4"));

@@ -81,5 +81,39 @@ TEST_CASE("who leaves a job with a quorum takes nobody along, and the last one e
   CHECK(f.state() == JobState::kEnded);
 }
 
+TEST_CASE("a job does not go on without worker 0, which evaluates and saves") {
+  QuorumFixture f;
+  f.table.members.on_left_behind(f.members[0].job_id, 0, "its connection closed");
+  CHECK(f.state() == JobState::kFailed);
+  CHECK_THAT(f.reason(), Contains("worker 0") && Contains("its connection closed") &&
+                             Contains("evaluates and saves"));
+}
+
+TEST_CASE("a job whose last worker is lost has failed") {
+  QuorumFixture f;
+  REQUIRE(f.table.members.leave(f.members[0]).ok());
+  REQUIRE(f.table.members.leave(f.members[1]).ok());
+  f.table.members.on_left_behind(f.members[2].job_id, 2, "its connection closed");
+  CHECK(f.state() == JobState::kFailed);
+  CHECK_THAT(f.reason(), Contains("worker 2"));
+}
+
+TEST_CASE("who leaves with a reason is lost, and is told of so") {
+  QuorumFixture f;
+  REQUIRE(f.table.members.leave(f.members[1], "no reply within 5 ms").ok());
+  CHECK(f.state() == JobState::kRunning);
+  CHECK(f.is_lost(1));
+  REQUIRE(f.table.members.leave(f.members[2], "no reply within 5 ms").ok());
+  CHECK(f.state() == JobState::kFailed);
+}
+
+TEST_CASE("the first reason of a loss is the one that is told") {
+  QuorumFixture f;
+  f.table.members.on_left_behind(f.members[1].job_id, 1, "no heartbeat for 5 ms");
+  f.table.members.on_lost(f.members[1].job_id, 1, "it was lost on another way");
+  CHECK(f.state() == JobState::kFailed);
+  CHECK_THAT(f.reason(), Contains("no heartbeat for 5 ms"));
+}
+
 }  // namespace
 }  // namespace phub::testing

@@ -127,8 +127,14 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
          s.deterministic = false;
          s.rounds = {.quorum = 1, .patience_ms = 0};
        }},
+      {"rounds.late: add contradicts rule mean",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .late = LatePushes::kAdd};
+       }},
       {"rounds.grace_ms: means nothing where rounds.late is add",
        [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
          s.deterministic = false;
          s.rounds = {.quorum = 1, .grace_ms = 1, .late = LatePushes::kAdd};
        }},

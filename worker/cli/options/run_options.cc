@@ -104,7 +104,8 @@ RoundPolicy rounds_of(const WorkerConfig& config) {
   const RoundsConfig& rounds = config.rounds();
   return {.quorum = rounds.quorum(),
           .grace_ms = rounds.grace_ms(),
-          .patience_ms = rounds.patience_ms(),
+          .patience_ms = rounds.has_patience_ms() ? rounds.patience_ms()
+                                                  : std::max(1U, config.timeout_ms() / 3),
           .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
           .late = kLatePushesWords.parse(rounds.late()).value(),
           .weight = kPushWeightWords.parse(rounds.weight()).value()};
