@@ -140,15 +140,15 @@ TEST_CASE("what is not finite is selected first, and of equal magnitudes the fir
 
 TEST_CASE("mstopk keeps 0.999 of the energy of an exact selection") {
   std::mt19937 random(32);
-  constexpr std::size_t kElements = 1 << 18;
-  std::vector<float> values(kElements);
+  constexpr std::size_t kMany = 1 << 18;
+  std::vector<float> values(kMany);
   for (const std::size_t layers : {1U, 16U}) {
-    for (std::size_t i = 0; i < kElements; ++i) {
-      const auto layer = static_cast<int>(i * layers / kElements);
+    for (std::size_t i = 0; i < kMany; ++i) {
+      const auto layer = static_cast<int>(i * layers / kMany);
       std::normal_distribution<float> normal(0.0F, std::ldexp(1.0F, -(layer % 7)));
       values[i] = normal(random);
     }
-    for (const std::size_t k : {kElements / 1000, kElements / 100, kElements / 10}) {
+    for (const std::size_t k : {kMany / 1000, kMany / 100, kMany / 10}) {
       const Selected exact = select(Selector::kExact, values, k);
       const Selected near = select(Selector::kThresholds, values, k);
       CAPTURE(layers, k);
