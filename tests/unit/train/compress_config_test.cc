@@ -9,7 +9,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
-std::string worker_error(const std::string& text) {
+std::string error_with(const std::string& text) {
   const auto config = parse_worker_config("data { path: \"x\" }\n" + text, "w.textproto");
   return config ? "no error" : config.error().message();
 }
@@ -46,15 +46,14 @@ TEST_CASE("a compress section that makes no sense names field and cure") {
        "train.compress.momentum:", "error_feedback"},
   };
   for (const Case& c : cases) {
-    CHECK_THAT(worker_error(c.text),
+    CHECK_THAT(error_with(c.text),
                StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
   }
 }
 
 TEST_CASE("compress goes with rounds that have a quorum, whatever becomes of late pushes") {
   for (const std::string late : {"drop", "add"}) {
-    CHECK(
-        worker_error("servers: \"a:1\" workers: 4 order: \"arrival\" rounds { quorum: 3 late: \"" +
+    CHECK(error_with("servers: \"a:1\" workers: 4 order: \"arrival\" rounds { quorum: 3 late: \"" +
                      late + "\" } train { compress {} }") == "no error");
   }
 }
