@@ -64,7 +64,12 @@ Result<std::string> run(std::uint32_t index, const ServedWork& served, const Str
     pacer.compute(
         compute_of(stretch.slowness, index, served.work.workers, done.rounds, stretch.compute));
     const std::int64_t since = pacer.waits();
-    PHUB_RETURN_IF_ERROR(exchange(*client, keys.size()));
+    const Status exchanged = exchange(*client, keys.size());
+    // In rounds of all the others may have stopped one round ago.
+    const bool is_over = exchanged.code() == Code::kAborted && done.rounds > 0 &&
+                         seconds_since(start) >= stretch.seconds;
+    if (is_over) break;
+    PHUB_RETURN_IF_ERROR(exchanged);
     pacer.waited(since);
     ++done.rounds;
     done.seconds = seconds_since(start);
