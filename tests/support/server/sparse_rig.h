@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -32,7 +32,7 @@ class SparseRig : public ShardRig {
     auto& kept = in_place_.emplace_back(wire::sparse_bytes(some.indices.size(), layout.wire_type));
     const auto to =
         wire::begin_sparse(kept.data(), static_cast<std::uint32_t>(some.indices.size()));
-    std::memcpy(to.indices, some.indices.data(), some.indices.size() * sizeof(std::uint32_t));
+    std::copy(some.indices.begin(), some.indices.end(), to.indices);
     kernels::reference::convert(to.values, layout.wire_type,
                                 reinterpret_cast<const std::byte*>(some.values.data()),
                                 DataType::kFloat32, some.values.size());
