@@ -128,6 +128,10 @@ PushResult Shard::add_own(const Push& push, ShardChunk& chunk) {
 
 // Of a sparse push: kAccepted, and `own` can be added, or what is wrong with it.
 PushResult Shard::look_at(const Push& push, std::uint32_t elements, Contribution& own) {
+  if (push.bytes == 0) {
+    if (push.staged) staging_.give(push.data);
+    return PushResult::kBadCount;
+  }
   if (!push.staged) {  // who shares it could change it after the look
     if (staging_.free() < 2) return PushResult::kDuplicate;
     own.data = staging_.take();

@@ -1,8 +1,9 @@
 // A Shard of a job with sparse pushes, beside the dense ones of shard_rig.h.
 #pragma once
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
