@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -67,7 +66,7 @@ class SparseRig : public ShardRig {
     if (staged) {
       place = staging->take_for_push();
       REQUIRE(place != nullptr);
-      std::memcpy(place, bytes.data(), bytes.size());
+      std::copy(bytes.begin(), bytes.end(), place);
     }
     return shard->on_push({.worker = worker,
                            .slot = slot,
