@@ -170,7 +170,8 @@ std::string QuorumJob::check() {
 std::string QuorumJob::check_end() {
   // What a dead worker had begun may be there still, or in a round that nobody ends any more.
   if (has_lost_) return {};
-  // Rounds that were due when the last worker went: a core does not end them, for nobody reads them.
+  // Rounds that were due when the last worker went: a core does not end them, for nobody reads
+  // them.
   server::Shard& shard = streams_.on_core->shard;
   while (!shard.rounds()->due.empty()) shard.end_round();
   if (streams_.on_core->staging->in_use() > 0) return name() + ": buffers of nothing are in use";
