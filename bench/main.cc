@@ -41,9 +41,11 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_roof(app, run);
   add_chunks(app, run);
   add_aggregate(app, run);
+  add_select(app, run);
   add_bars(app, run);
   add_transport(app, run);
   add_tenants(app, run);
+  add_stragglers(app, run);
   add_dollars(app, run);
   add_rack(app, run);
   add_report(app, run);

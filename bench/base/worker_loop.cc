@@ -71,11 +71,15 @@ Result<LineChannel> greet(const WorkerHello& hello, const char* verb, const std:
 void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Status serve(const WorkerHello& hello, Task& task) {
+  return serve(hello, [&](const std::string& line) { return reply_to(line, task); });
+}
+
+Status serve(const WorkerHello& hello, const Replies& replies) {
   PHUB_ASSIGN_OR_RETURN(LineChannel channel, greet(hello, "hello", hello.note));
   for (;;) {
     Result<std::string> line = channel.read_line();
     if (!line || *line == "quit") return {};
-    Result<std::string> reply = reply_to(*line, task);
+    const Result<std::string> reply = replies(*line);
     const std::string text =
         reply ? *reply : fmt::format("error {}", one_line(reply.error().message()));
     PHUB_RETURN_IF_ERROR(channel.write_line(text));

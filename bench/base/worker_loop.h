@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "bench/base/line_channel.h"
@@ -41,6 +42,10 @@ void end_with_parent();
 
 // Says hello and serves commands until "quit" or until the bench is gone.
 Status serve(const WorkerHello& hello, Task& task);
+
+// The same of commands that are no task's: each line's reply, or why there is none.
+using Replies = std::function<Result<std::string>(const std::string& line)>;
+Status serve(const WorkerHello& hello, const Replies& replies);
 
 // Tells the bench, if it can be reached, why this process cannot start; the same error.
 Status tell(const WorkerHello& hello, Status error);

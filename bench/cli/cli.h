@@ -20,10 +20,12 @@ void add_bars(CLI::App& app, Run& run);
 void add_transport(CLI::App& app, Run& run);
 void add_tenants(CLI::App& app, Run& run);
 void add_aggregate(CLI::App& app, Run& run);
+void add_select(CLI::App& app, Run& run);
 void add_dollars(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_rack(CLI::App& app, Run& run);
 void add_report(CLI::App& app, Run& run);
+void add_stragglers(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
 // The hidden subcommands that the bench starts its own processes with.
 void add_workers(CLI::App& app, Run& run);

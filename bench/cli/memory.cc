@@ -68,4 +68,26 @@ void add_aggregate(CLI::App& app, Run& run) {
   });
 }
 
+void add_select(CLI::App& app, Run& run) {
+  auto options = std::make_shared<SelectOptions>();
+  CLI::App* command =
+      app.add_subcommand("select", "compare the selectors of the largest elements, on one core");
+  command->footer(
+      "What a worker sends of a gradient when it compresses (train.compress): exactly the k "
+      "largest\n"
+      "by magnitude, or with mstopk nearly these.\n\n"
+      "  phub-bench select --elements 1000000 --density 0.01");
+  add_size(*command, options->elements, nullptr);
+  command->add_option("--density", options->density, "share of the elements that is selected")
+      ->check(number_range(1e-9, 1.0));
+  command->add_option("--rounds", options->rounds, "of mstopk's bisection")
+      ->check(CLI::Range(1U, 64U));
+  add_plan(*command, options->plan);
+  command->add_flag("--json", options->json, "one JSON object a line instead of a table");
+  runs(*command, run, [options] {
+    options->plan = spread(options->plan);
+    return run_select(*options);
+  });
+}
+
 }  // namespace phub::bench

@@ -6,6 +6,7 @@
 #include "bench/exchange/worker.h"
 #include "bench/memory/roof.h"
 #include "bench/replay/worker.h"
+#include "bench/stragglers/worker.h"
 #include "bench/tenants/worker.h"
 
 namespace phub::bench {
@@ -49,6 +50,7 @@ void add_workers(CLI::App& app, Run& run) {
     return replay::run_replay_worker(hello, served, *plan);
   };
   add_worker(app, run, "replay-worker", replays).add_option("--plan", *plan)->required();
+  add_worker(app, run, "straggler-worker", stragglers::run_straggler_worker);
   add_worker(app, run, "tenant-worker", run_tenant_worker);
   add_worker(app, run, "garbage-worker", run_garbage_worker);
 }

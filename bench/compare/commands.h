@@ -33,6 +33,15 @@ struct AggregateOptions : MemoryOptions {
 };
 Status run_aggregate(const AggregateOptions& options);
 
+struct SelectOptions {
+  std::uint64_t elements = 25'557'032;  // a ResNet-50's
+  double density = 0.001;               // of them, selected
+  unsigned rounds = 30;                 // of MSTopK's bisection
+  BlockPlan plan;
+  bool json = false;
+};
+Status run_select(const SelectOptions& options);
+
 struct ChunksOptions {
   Work work;
   std::vector<std::uint32_t> sizes_kib = {4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};

@@ -11,7 +11,7 @@
 
 #include "bench/compare/systems.h"
 #include "bench/replay/worker.h"
-#include "common/base/late_notice.h"
+#include "common/text/late_notice.h"
 #include "common/text/table.h"
 
 namespace phub::bench::replay {

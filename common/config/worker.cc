@@ -5,8 +5,10 @@
 #include <string>
 
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/config/check.h"
+#include "common/config/compress.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
 #include "common/config/payload.h"
@@ -241,15 +243,64 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
                 "is instead of token_file; give one of them");
 }
 
+// What a round waits for is over before a worker gives up.
+void check_below_timeout(ConfigCheck& check, const WorkerConfig& config, const char* field,
+                         std::uint32_t ms) {
+  check.require(
+      ms < config.timeout_ms(), field,
+      fmt::format("{} is not below timeout_ms, {}, after which workers give up; lower it, "
+                  "or raise timeout_ms",
+                  ms, config.timeout_ms()));
+}
+
+void check_rounds(const WorkerConfig& config, ConfigCheck check) {
+  const RoundsConfig& rounds = config.rounds();
+  const std::uint32_t workers = config.workers();
+  check.require(rounds.has_quorum(), "quorum",
+                "is missing: rounds without it wait for all workers, as without `rounds`");
+  check.require(
+      !rounds.has_quorum() || (rounds.quorum() >= 1 && rounds.quorum() < workers), "quorum",
+      fmt::format("{} of {} workers: give 1 to workers - 1, or leave `rounds` out to wait "
+                  "for all",
+                  rounds.quorum(), workers));
+  check.in_range("grace_ms", rounds.grace_ms(), 0U, kGraceMsMax);
+  check.require(!rounds.has_patience_ms() ||
+                    (rounds.patience_ms() >= 1 && rounds.patience_ms() <= kGraceMsMax),
+                "patience_ms",
+                fmt::format("{}, allowed are 1 to {}", rounds.patience_ms(), kGraceMsMax));
+  check_below_timeout(check, config, "grace_ms", rounds.grace_ms());
+  check_below_timeout(check, config, "patience_ms", rounds.patience_ms());
+  check.one_of("late", rounds.late(), {"drop", "add"});
+  check.unused_unless(rounds.late() != "add", "grace_ms", "with late: \"add\": nobody waits");
+  check.unused_unless(rounds.late() != "add", "patience_ms", "with late: \"add\": nobody waits");
+  check.one_of("weight", rounds.weight(), {"one", "staleness"});
+  check.require(rounds.weight() != "staleness" || rounds.late() == "add", "weight",
+                "\"staleness\" means nothing with late: \"drop\"; use late: \"add\"");
+  check.require(config.order() != "deterministic", "quorum",
+                "contradicts order: \"deterministic\", for time decides what a round has; set "
+                "order: \"arrival\"");
+  check.require(config.racks_size() == 0, "quorum",
+                "contradicts racks, whose sums have every worker's push; remove one");
+  check.require(config.optimizer().rule() != "lars", "quorum",
+                "contradicts optimizer.rule: \"lars\", which needs one set of pushes for all of a "
+                "tensor; use \"momentum\"");
+  check.require(!config.optimizer().has_clip_norm(), "quorum",
+                "contradicts optimizer.clip_norm, whose norm is of one set of pushes for all keys; "
+                "leave one out");
+  check.require(!config.train().has_share(), "quorum",
+                "contradicts train.share, whose weights add up where every worker's push counts; "
+                "leave one out");
+  check.require(!config.train().loss_scale().has_dynamic(), "quorum",
+                "contradicts train.loss_scale.dynamic, for which every worker votes; use a fixed "
+                "factor");
+  check.require(!config.train().snapshot(), "quorum",
+                "contradicts train.snapshot: there is no step that all chunks have; take snapshots "
+                "with phubctl");
+}
+
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
-  check.require(!config.optimizer().has_clip_norm() || config.servers_size() <= 1, "servers",
-                fmt::format("are {}, and optimizer.clip_norm is found within one: leave one of the "
-                            "two out",
-                            config.servers_size()));
   check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
                 "has no way for the norm of optimizer.clip_norm: leave one of the two out");
-  check.require(!config.optimizer().has_ema_decay() || config.servers_size() > 0, "servers",
-                "are missing: the average of optimizer.ema_decay is in their snapshots");
   check.require(!config.optimizer().has_ema_decay() || config.racks_size() == 0, "racks",
                 "have no average of all keys: leave out one of racks and optimizer.ema_decay");
   std::set<std::string> servers;
@@ -294,6 +345,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   Status status;
   ConfigCheck check(file, tree, config, status);
   check_job(config, check);
+  if (config.has_rounds()) check_rounds(config, check.nested("rounds", config.rounds()));
   if (config.has_security()) {
     check_security(config, check.nested("security", config.security()));
   }
@@ -303,6 +355,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()));
   check_train(config.train(), check.nested("train", config.train()));
   check_payload(config, check.nested("train", config.train()));
+  check_compress(config, check.nested("train", config.train()));
   return status;
 }
 

@@ -25,12 +25,13 @@ Status JobLinks::allocate() {
       SharedMemory::create("phub-gradients", shared_memory_bytes(plan(), size_of(job_.wire_type)),
                            shares ? Pages::kTransparent : pages));
   if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
-  const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1;
+  const bool in_place =
+      choices_.name == "shm" && job_.membership.joined.size() == 1 && !job_.has_quorum;
   if (!in_place) {
     PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena_bytes(), pages));
     parameters_ = local_parameters_->data();
   }
-  const bool is_leader = job_.membership.joined.front().worker_index == 0;
+  const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
   exchange_->lanes().delay_tcp(job_.tcp_delay);
   exchange_->use_memory({.hyper = memory_->data(),

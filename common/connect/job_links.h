@@ -31,6 +31,9 @@ struct LinkedJob {
   transport::CongestionControl congestion_control = {};
   std::chrono::microseconds tcp_delay{0};  // of what is sent by tcp, for benches and tests
   std::chrono::milliseconds timeout{0};    // of each connection
+  // The server updates what it has replied with while this worker computes, so replies are copied;
+  // and any worker may come to lead, so all say their hyper-parameters.
+  bool has_quorum = false;
 };
 
 class JobLinks {

@@ -44,10 +44,13 @@ std::uint64_t CoreConnection::send(const PushSource& source) {
     std::size_t count = 0;
     while (count < room && !pending_.empty()) {
       const std::uint32_t slot = pending_.pop_min();
-      const Chunk& chunk = source.plan.chunks[(*chunks_)[slot]];
+      const std::uint32_t id = (*chunks_)[slot];
+      const Chunk& chunk = source.plan.chunks[id];
       Write& write = writes[count++];
       write = {.data = source.gradients + chunk.arena_offset * source.element_bytes,
-               .bytes = static_cast<std::uint32_t>(chunk.elements * source.element_bytes),
+               .bytes = source.push_bytes != nullptr
+                            ? source.push_bytes[id]
+                            : static_cast<std::uint32_t>(chunk.elements * source.element_bytes),
                .immediate = wire::immediate(slot, where_.epoch)};
       bytes += write.bytes;
     }

@@ -28,6 +28,7 @@ struct PushSource {
   const Plan& plan;
   std::size_t element_bytes = 0;
   const std::byte* gradients = nullptr;
+  const std::uint32_t* push_bytes = nullptr;  // by chunk; null: each is pushed whole
 };
 
 struct ReplyCount {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/base/counter.h"
@@ -57,6 +58,9 @@ class Exchange {
   // Gradients are pushed from here, laid out as the arena. REQUIRES: idle(); what shm and tcp send
   // is the host's memory, and what verbs sends is registered (Lanes::use_verbs_source).
   void push_from(const std::byte* gradients) { source_.gradients = gradients; }
+  // So many bytes of each chunk are pushed, by chunk: written before the push of its keys is
+  // started. It outlives the exchange.
+  void push_only(std::span<const std::uint32_t> bytes) { source_.push_bytes = bytes.data(); }
 
   // ---- the data path ----
   // REQUIRES: key is ready.

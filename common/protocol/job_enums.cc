@@ -29,4 +29,19 @@ Result<RackShape> rack_shape_from(control::RackShape shape) {
   return static_cast<RackShape>(shape);
 }
 
+Result<Encoding> encoding_from(control::Encoding encoding) {
+  if (!control::Encoding_IsValid(encoding)) return unknown_enumerator("encoding", encoding);
+  return static_cast<Encoding>(encoding);
+}
+
+Result<LatePushes> late_pushes_from(control::LatePushes late) {
+  if (!control::LatePushes_IsValid(late)) return unknown_enumerator("rounds.late", late);
+  return static_cast<LatePushes>(late);
+}
+
+Result<PushWeight> push_weight_from(control::PushWeight weight) {
+  if (!control::PushWeight_IsValid(weight)) return unknown_enumerator("rounds.weight", weight);
+  return static_cast<PushWeight>(weight);
+}
+
 }  // namespace phub

@@ -6,7 +6,9 @@
 #include <string_view>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/plan/rack_trees.h"
@@ -18,6 +20,9 @@ namespace phub {
 static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
 static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kAdagrad));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
+static_assert(control::Encoding_MAX == static_cast<int>(Encoding::kInt4));
+static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));
+static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kStaleness));
 static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
 inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
 inline control::UpdateRule message_of(RuleKind rule) {
@@ -29,6 +34,15 @@ inline control::LossScaling message_of(LossScaling kind) {
 inline control::RackShape message_of(RackShape shape) {
   return static_cast<control::RackShape>(shape);
 }
+inline control::Encoding message_of(Encoding encoding) {
+  return static_cast<control::Encoding>(encoding);
+}
+inline control::LatePushes message_of(LatePushes late) {
+  return static_cast<control::LatePushes>(late);
+}
+inline control::PushWeight message_of(PushWeight weight) {
+  return static_cast<control::PushWeight>(weight);
+}
 
 // kInvalidArgument, which names `field`, for an enumerator that is not known here: a peer that is
 // newer may send one.
@@ -37,5 +51,8 @@ Result<DataType> data_type_from(control::WireType type);
 Result<RuleKind> rule_from(control::UpdateRule rule);
 Result<LossScaling> loss_scaling_from(control::LossScaling kind);
 Result<RackShape> rack_shape_from(control::RackShape shape);
+Result<Encoding> encoding_from(control::Encoding encoding);
+Result<LatePushes> late_pushes_from(control::LatePushes late);
+Result<PushWeight> push_weight_from(control::PushWeight weight);
 
 }  // namespace phub

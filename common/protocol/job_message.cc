@@ -10,6 +10,27 @@ Result<LossScale> loss_scale_from(const control::JobSpec& message) {
   return LossScale{kind, message.loss_scale() == 0.0F ? 1.0F : message.loss_scale()};
 }
 
+Result<RoundPolicy> rounds_from(const control::RoundPolicy& message) {
+  PHUB_ASSIGN_OR_RETURN(const LatePushes late, late_pushes_from(message.late()));
+  PHUB_ASSIGN_OR_RETURN(const PushWeight weight, push_weight_from(message.weight()));
+  return RoundPolicy{
+      .quorum = message.quorum(),
+      .grace_ms = message.grace_ms(),
+      .patience_ms = message.patience_ms() == 0 ? kPatienceMs : message.patience_ms(),
+      .staleness = message.has_staleness() ? message.staleness() : kAnyStaleness,
+      .late = late,
+      .weight = weight};
+}
+
+void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
+  message.set_quorum(rounds.quorum);
+  message.set_grace_ms(rounds.grace_ms);
+  message.set_patience_ms(rounds.patience_ms);
+  if (rounds.staleness != kAnyStaleness) message.set_staleness(rounds.staleness);
+  message.set_late(message_of(rounds.late));
+  message.set_weight(message_of(rounds.weight));
+}
+
 AdaptiveOptions adaptive_from(const control::JobSpec& message) {
   AdaptiveOptions adaptive{.epsilon = message.epsilon()};
   if (message.has_beta1()) adaptive.beta1 = message.beta1();
@@ -45,6 +66,8 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   }
   PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape, rack_shape_from(message.rack_shape()));
   PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type, data_type_from(message.rack_wire_type()));
+  PHUB_ASSIGN_OR_RETURN(const Encoding encoding, encoding_from(message.encoding()));
+  PHUB_ASSIGN_OR_RETURN(const RoundPolicy rounds, rounds_from(message.rounds()));
   std::vector<RackSpec> racks;
   for (const control::JobRack& rack : message.racks())
     racks.push_back({rack.name(), rack.workers()});
@@ -67,7 +90,9 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .racks = std::move(racks),
       .rack_shape = rack_shape,
       .rack_hybrid_bytes = message.rack_hybrid_bytes(),
-      .rack_wire_type = rack_wire_type};
+      .rack_wire_type = rack_wire_type,
+      .encoding = encoding,
+      .rounds = rounds};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -81,6 +106,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_momentum(spec.hyper.momentum);
   message.set_gradient_scale(gradient_scale_of(spec));
   message.set_loss_scaling(message_of(spec.loss_scale.kind));
+  if (spec.rounds != RoundPolicy()) fill(spec.rounds, *message.mutable_rounds());
   for (const RackSpec& rack : spec.racks) {
     control::JobRack& entry = *message.add_racks();
     entry.set_name(rack.name);
@@ -89,6 +115,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_rack_shape(message_of(spec.rack_shape));
   message.set_rack_hybrid_bytes(spec.rack_hybrid_bytes);
   message.set_rack_wire_type(message_of(spec.rack_wire_type));
+  message.set_encoding(message_of(spec.encoding));
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

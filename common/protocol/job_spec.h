@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "common/plan/rack_trees.h"
@@ -41,10 +43,16 @@ struct JobSpec {
   RackShape rack_shape = RackShape::kSpread;
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
+  Encoding encoding = Encoding::kDense;          // of workers' pushes
+  RoundPolicy rounds = {};
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.
 float gradient_scale_of(const JobSpec& spec);
+
+// Whether each round's sum is divided by the pushes that are in it, in place of that scale: a mean
+// over all workers is one over those who came.
+bool averages_pushes(const JobSpec& spec);
 
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);

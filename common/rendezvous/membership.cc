@@ -98,8 +98,10 @@ Result<std::vector<std::string>> snapshot_all(const Membership& membership, std:
   return files;
 }
 
-void leave_all(const Membership& membership) {
-  for (const auto& server : membership.servers) static_cast<void>(server->leave(kLeaveTimeout));
+void leave_all(const Membership& membership, const std::string& reason) {
+  for (const auto& server : membership.servers) {
+    static_cast<void>(server->leave(kLeaveTimeout, reason));
+  }
 }
 
 }  // namespace phub::client

@@ -44,6 +44,7 @@ Result<std::vector<std::string>> snapshot_all(const Membership& membership, std:
                                               std::chrono::milliseconds timeout);
 
 // A server that cannot be left notices by heartbeat.
-void leave_all(const Membership& membership);
+// With a reason: this worker has failed, and its job, if it has a quorum, has lost it.
+void leave_all(const Membership& membership, const std::string& reason = {});
 
 }  // namespace phub::client

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/sparse_arguments.h"
 #include "kernels/cuda/training_arguments.h"
 
 namespace phub::kernels::cuda {
@@ -13,5 +14,6 @@ cudaError_t run(const PublishGradients& arguments, cudaStream_t stream);
 cudaError_t run(const SoftmaxLoss& arguments, cudaStream_t stream);
 cudaError_t run(const OptimizerStep& arguments, cudaStream_t stream);
 cudaError_t run(const PrepareImages& arguments, cudaStream_t stream);
+cudaError_t run(const CountMagnitudes& arguments, cudaStream_t stream);
 
 }  // namespace phub::kernels::cuda

@@ -1,6 +1,7 @@
 #include "kernels/cuda/training_reference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/cuda/host_array.h"
@@ -136,6 +137,17 @@ void run(const PrepareImages& a) {
         value = (value - a.mean[c]) / a.deviation[c];
       }
       store(a.target, a.type, i * a.padded_channels + c, value);
+    }
+  }
+}
+
+void run(const CountMagnitudes& a) {
+  const auto magnitude = [](float value) {
+    return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
+  };
+  for (int t = 0; t < a.threshold_count; ++t) {
+    for (std::int64_t i = 0; i < a.elements; ++i) {
+      a.counts[t] += magnitude(a.values[i]) >= magnitude(a.thresholds[t]) ? 1U : 0U;
     }
   }
 }

@@ -2,6 +2,7 @@
 // read; any thread.
 #pragma once
 
+#include "kernels/cuda/sparse_arguments.h"
 #include "kernels/cuda/training_arguments.h"
 
 namespace phub::kernels::cuda::reference {
@@ -11,5 +12,6 @@ void run(const PublishGradients& arguments);
 void run(const SoftmaxLoss& arguments);
 void run(const OptimizerStep& arguments);
 void run(const PrepareImages& arguments);
+void run(const CountMagnitudes& arguments);
 
 }  // namespace phub::kernels::cuda::reference

@@ -1,7 +1,9 @@
 // Copies a core's chunks at a round's end, while rounds go on.
 //
 // Each chunk is copied when it has the copy's round behind it: as it completes that round, before
-// its next update, or, if it rests there, a few at a time. Its core's thread only.
+// its next update, or, if it rests there, a few at a time. Chunks of a job with a quorum do not
+// have the same rounds: each is copied as it is, once it has been initialised. Its core's thread
+// only.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +18,13 @@ namespace phub::server {
 class ChunkCopying {
  public:
   // Both outlive it.
-  ChunkCopying(std::vector<ShardChunk>& chunks, const ChunkParameters& parameters)
-      : chunks_(chunks), parameters_(parameters) {}
+  ChunkCopying(std::vector<ShardChunk>& chunks, const ChunkParameters& parameters, bool at_rounds)
+      : chunks_(chunks), parameters_(parameters), at_rounds_(at_rounds) {}
 
   // False: a chunk is beyond the copy's round already; `copy` is not used. REQUIRES: no copy is
   // under way; the round is not 0.
   bool begin(std::shared_ptr<JobCopy> copy) {
-    if (rounds_max() > copy->round) return false;
+    if (at_rounds_ && rounds_max() > copy->round) return false;
     for (ShardChunk& chunk : chunks_) chunk.copied = false;
     copied_ = 0;
     next_ = 0;
@@ -43,7 +45,8 @@ class ChunkCopying {
 
   // A chunk has completed a round, or is to be updated.
   void copy_if_due(ShardChunk& chunk) {
-    if (copy_ == nullptr || chunk.copied || chunk.rounds != copy_->round) return;
+    if (copy_ == nullptr || chunk.copied) return;
+    if (at_rounds_ ? chunk.rounds != copy_->round : chunk.rounds == 0) return;
     const std::uint64_t start = ticks();
     parameters_.copy_to(*copy_, chunk);
     chunk.copied = true;
@@ -61,6 +64,7 @@ class ChunkCopying {
  private:
   std::vector<ShardChunk>& chunks_;
   const ChunkParameters& parameters_;
+  const bool at_rounds_;
   std::shared_ptr<JobCopy> copy_;  // under way, or null
   std::size_t copied_ = 0;         // chunks
   std::size_t next_ = 0;           // the chunk that copy_some looks at next

@@ -35,13 +35,14 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
       kind{.rule = layout.rule,
            .wire_type = layout.wire_type,
            .workers = seats(layout),
-           .loss_scaling = layout.loss_scale.kind},
+           .loss_scaling = layout.loss_scale.kind,
+           .encoding = layout.encoding},
       staging(std::move(buffers)),
       shard(layout, core, std::move(memory), *staging),
       connections(seats(layout)),
       above(layout.rack.is_alone() ? 0 : layout.rack.racks()),
       arrivals((shard.chunks() + 2) * std::size_t{seats(layout) + layout.rack.racks() - 1}),
-      times(layout.workers, shard.chunks(), brought_by_racks(shard)),
+      times(layout.workers, shard.chunks(), brought_by_racks(shard), layout.rounds.waits_for_all()),
       worker_counters(seats(layout)),
       above_counters(above.size()),
       staging_budget_(staging_budget(layout)) {}
@@ -65,6 +66,12 @@ void JobOnCore::on_taken(std::uint32_t slot, const Arrival& arrival) {
   } else {
     times.brought(shard.racks()->place().rack_at(connection.worker, workers), arrival.arrived);
   }
+}
+
+void JobOnCore::on_dropped(std::uint32_t slot, const Arrival& arrival) {
+  arrival.connection->counters->pushes.add(1);
+  arrival.connection->counters->bytes_received.add(arrival.bytes);
+  times.dropped(slot, arrival.arrived);
 }
 
 void JobOnCore::on_replied(const Arrival& arrival) {

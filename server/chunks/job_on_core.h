@@ -33,6 +33,8 @@ class JobOnCore : public FairShare::Flow {
 
   // The shard took a push.
   void on_taken(std::uint32_t slot, const Arrival& arrival);
+  // The same of a push that was dropped, for it was late.
+  void on_dropped(std::uint32_t slot, const Arrival& arrival);
   // The rack above replied to a sum.
   void on_replied(const Arrival& arrival);
   // It was the last one of the chunk's round that a worker pushes.
@@ -76,6 +78,7 @@ class JobOnCore : public FairShare::Flow {
   ArrivalQueue arrivals;
   ReadyList ready;           // connections that have something to be read
   bool updates_due = false;  // or awaited: it is in the core's list of those
+  bool in_grace = false;     // it is in the core's list of those with rounds that time ends
   // Buffers beyond its budget, until it is back within it: holding workers back stopped it.
   std::size_t staging_allowance = 0;
   RoundTimes times;

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+
+#include "common/protocol/sparse_push.h"
+#include "kernels/quantise.h"
+#include "kernels/sparse.h"
 
 namespace phub::server {
 
@@ -10,7 +15,7 @@ using kernels::Source;
 bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                    ChunkSum& sum, std::uint32_t elements) {
   Contribution* const contributions = of(slot);
-  contributions[pushers_.in_order ? position : sum.pushes] = push;
+  contributions[place_of(position, sum)] = push;
   ++sum.pushes;
   if (sum.pushes < sum.members) {
     if (push.staged) fold(sum, elements, contributions);  // what stays in place lets no other go on
@@ -19,6 +24,81 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
   }
   if (sum.members > kernels::kMaxSources) fold_many(sum, elements, contributions);
   return true;
+}
+
+bool PushSums::add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
+                          ChunkSum& sum, std::uint32_t elements) {
+  Contribution* const contributions = of(slot);
+  contributions[place_of(position, sum)] = push;
+  ++sum.pushes;
+  for (; sum.folded < sum.members && contributions[sum.folded].data != nullptr; ++sum.folded) {
+    Contribution& next = contributions[sum.folded];
+    add_to_sum(next, sum, elements);
+    if (next.staged) staging_.give(next.data);
+    next = {};
+  }
+  return sum.pushes == sum.members;
+}
+
+void PushSums::unpack(const std::byte* push, float* sum, std::uint32_t elements) const {
+  if (pushers_.encoding == Encoding::kSparse) {
+    const wire::SparsePush some = wire::sparse_at(push);
+    kernels::scatter_add(sum, some.indices, {some.values, pushers_.type}, some.count);
+  } else {
+    kernels::add_quantised({sum, elements}, push, kernels::bits_of(pushers_.encoding));
+  }
+}
+
+// All of a push, in fp32.
+void PushSums::widen(const Contribution& push, std::byte* wide, std::uint32_t elements) const {
+  if (!push.packed) {
+    return kernels::convert(wide, DataType::kFloat32, push.data, pushers_.type, elements);
+  }
+  std::memset(wide, 0, elements * sizeof(float));
+  unpack(push.data, reinterpret_cast<float*>(wide), elements);
+}
+
+// REQUIRES: the sum is fp32. The first one's elements are taken as they are, as by a dense sum.
+void PushSums::add_to_sum(const Contribution& push, ChunkSum& sum, std::uint32_t elements) {
+  if (sum.data == nullptr) {
+    sum.data = staging_.take();
+    return widen(push, sum.data, elements);
+  }
+  auto* const floats = reinterpret_cast<float*>(sum.data);
+  if (push.packed) return unpack(push.data, floats, elements);
+  kernels::add(floats, {sum.data, DataType::kFloat32}, {push.data, pushers_.type}, elements);
+}
+
+void PushSums::add_weighted(std::uint32_t slot, const Contribution& push, float weight,
+                            ChunkSum& sum, std::uint32_t elements) {
+  if (weight == 1.0F && !push.packed) {
+    of(slot)[sum.pushes++] = push;
+    return;
+  }
+  fold_all(slot, sum, elements);
+  weight == 1.0F ? add_to_sum(push, sum, elements) : add_scaled(push, weight, sum, elements);
+  if (push.staged && push.data != sum.data) staging_.give(push.data);
+  ++sum.pushes;
+  ++sum.folded;
+}
+
+void PushSums::add_scaled(const Contribution& push, float weight, ChunkSum& sum,
+                          std::uint32_t elements) {
+  const bool is_wide = push.staged && !push.packed && pushers_.type == DataType::kFloat32;
+  std::byte* const wide = is_wide ? push.data : staging_.take();
+  if (push.packed) widen(push, wide, elements);
+  const Source source =
+      push.packed ? Source{wide, DataType::kFloat32} : Source{push.data, pushers_.type};
+  kernels::update({.sources = {&source, 1},
+                   .elements = elements,
+                   .rule = RuleKind::kMean,
+                   .hyper = {.gradient_scale = weight},
+                   .parameters = reinterpret_cast<float*>(wide)});
+  if (sum.data != nullptr) {
+    kernels::add(reinterpret_cast<float*>(wide), {wide, DataType::kFloat32}, {sum.data, sum.type},
+                 elements);
+  }
+  replace(sum, wide);
 }
 
 // Adds the staged contributions that are next in order to the sum, while they are hot.
@@ -111,7 +191,7 @@ std::size_t PushSums::sources_of(const ChunkSum& sum, const Contribution* contri
 void PushSums::clear(std::uint32_t slot, ChunkSum& sum) {
   if (sum.data != nullptr) staging_.give(sum.data);
   Contribution* const contributions = of(slot);
-  for (std::uint32_t i = sum.folded; i < sum.members; ++i) {
+  for (std::uint32_t i = sum.folded; i < sum.pushes; ++i) {
     if (contributions[i].staged) staging_.give(contributions[i].data);
     contributions[i] = {};
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/encoding.h"
 #include "kernels/reduce.h"
 #include "server/chunks/shard_chunk.h"
 #include "server/job/buffer_pool.h"
@@ -30,12 +31,14 @@ struct Pushers {
   std::uint32_t most = 1;  // of a chunk
   DataType type = DataType::kFloat32;
   bool in_order = true;  // of their positions; else of arrival
+  Encoding encoding = Encoding::kDense;
 };
 
 // One of them.
 struct Contribution {
   std::byte* data = nullptr;
   bool staged = false;  // in a buffer of the staging, which is given back
+  bool packed = false;  // as the job's encoding; if sparse, staged and without fault
 };
 
 class PushSums {
@@ -46,16 +49,29 @@ class PushSums {
   // True: it is the last one of the round. REQUIRES: the member's first in this round.
   bool add(std::uint32_t slot, std::uint32_t position, const Contribution& push, ChunkSum& sum,
            std::uint32_t elements);
+  // The same for jobs whose encoding is not dense: all that is next in order is added to the sum at
+  // once, staged or not, for a packed push is no source of an update.
+  bool add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
+                  ChunkSum& sum, std::uint32_t elements);
+
+  // The same of a push, packed or not, that is multiplied by `weight` before it is added. These two
+  // REQUIRE that pushes are added in order of arrival, and nothing but by these two.
+  void add_weighted(std::uint32_t slot, const Contribution& push, float weight, ChunkSum& sum,
+                    std::uint32_t elements);
+  // Leaves no push where it came from: who pushed it may be gone before the round is over.
+  void fold_all(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
+    if (sum.folded < sum.pushes) add_up(sum, elements, of(slot), sum.pushes - sum.folded);
+  }
 
   // These REQUIRE that the last one is there.
   // What is not added up yet, from element `offset` of the chunk on.
   std::size_t sources(std::uint32_t slot, const ChunkSum& sum, std::uint32_t offset,
                       std::span<kernels::Source> sources) const {
-    return sources_of(sum, of(slot), sum.members, offset, sources);
+    return sources_of(sum, of(slot), sum.pushes, offset, sources);
   }
   // Leaves one fp32 sum of all, in a buffer that is there already where one is.
   void merge(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
-    add_up(sum, elements, of(slot), sum.members - sum.folded);
+    add_up(sum, elements, of(slot), sum.pushes - sum.folded);
   }
   // Gives all buffers back, for the next round.
   void clear(std::uint32_t slot, ChunkSum& sum);
@@ -63,7 +79,16 @@ class PushSums {
  private:
   Contribution* of(std::uint32_t slot) { return &contributions_[slot * pushers_.most]; }
   const Contribution* of(std::uint32_t slot) const { return &contributions_[slot * pushers_.most]; }
+  // Of the push that comes now, among its chunk's.
+  std::uint32_t place_of(std::uint32_t position, const ChunkSum& sum) const {
+    return pushers_.in_order ? position : sum.pushes;
+  }
   void fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
+  // Adds a packed push.
+  void unpack(const std::byte* push, float* sum, std::uint32_t elements) const;
+  void widen(const Contribution& push, std::byte* wide, std::uint32_t elements) const;
+  void add_to_sum(const Contribution& push, ChunkSum& sum, std::uint32_t elements);
+  void add_scaled(const Contribution& push, float weight, ChunkSum& sum, std::uint32_t elements);
   void fold_in_place(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
   void fold_many(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
   void add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contributions,

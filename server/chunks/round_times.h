@@ -17,9 +17,11 @@ namespace phub::server {
 
 class RoundTimes {
  public:
-  // `brought`: see RoundLog.
-  RoundTimes(std::uint32_t workers, std::uint32_t chunks, std::vector<std::uint32_t> brought = {})
-      : log_(workers, chunks, std::move(brought)), chunks_(chunks) {}
+  // `brought`: see RoundLog. `is_logged`: false of a job with a quorum, whose chunks have no rounds
+  // together.
+  RoundTimes(std::uint32_t workers, std::uint32_t chunks, std::vector<std::uint32_t> brought = {},
+             bool is_logged = true)
+      : log_(workers, is_logged ? chunks : UINT32_MAX, std::move(brought)), chunks_(chunks) {}
 
   // A push arrived at `now`. REQUIRES: the slot exists.
   void pushed(std::uint32_t worker, std::uint32_t slot, std::uint64_t now) {
@@ -42,6 +44,9 @@ class RoundTimes {
     chunk.first_push = 0;
     log_.completed(now);
   }
+
+  // It is replied to as it is, for a push that arrived at `now` and changed nothing.
+  void dropped(std::uint32_t slot, std::uint64_t now) { chunks_[slot].replied_from = now; }
 
   // A worker is sent the chunk's reply.
   void replying(std::uint32_t slot, std::uint64_t now, const TickRate& rate) {

@@ -1,26 +1,51 @@
 #include "server/chunks/shard.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+
+#include "common/protocol/sparse_push.h"
+#include "kernels/quantise.h"
 
 namespace phub::server {
 namespace {
 
 Pushers pushers_of(const JobLayout& layout) {
   if (layout.rack.is_alone()) {
-    return {.most = layout.workers, .type = layout.wire_type, .in_order = layout.deterministic};
+    return {.most = layout.workers,
+            .type = layout.wire_type,
+            .in_order = layout.deterministic,
+            .encoding = layout.encoding};
   }
   return {.most = layout.rack.racks(), .in_order = layout.deterministic};
+}
+
+PushResult result_of(wire::SparseFault fault) {
+  switch (fault) {
+    case wire::SparseFault::kNone:
+      return PushResult::kAccepted;
+    case wire::SparseFault::kCount:
+      return PushResult::kBadCount;
+    case wire::SparseFault::kRange:
+      return PushResult::kBadIndex;
+    case wire::SparseFault::kOrder:
+      return PushResult::kBadOrder;
+  }
+  return PushResult::kBadCount;
 }
 
 }  // namespace
 
 Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
              BufferPool& staging)
-    : copying(chunks_, parameters_),
+    : copying(chunks_, parameters_, layout.rounds.waits_for_all()),
       workers_(layout.workers),
       has_parameters_(has_parameters(layout.rule)),
       restored_(layout.initial != nullptr),
+      encoding_(layout.encoding),
+      is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() &&
+                encoding_ == Encoding::kDense),
+      averages_pushes_(layout.averages_pushes),
       staging_(staging),
       parameters_(layout, std::move(memory)),
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
@@ -28,6 +53,9 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       sums_(pushers_of(layout), chunks_.size(), staging) {
   if (!layout.rack.is_alone()) {
     racks_.emplace(layout, core, chunks_.size(), parameters_.memory(), staging);
+  }
+  if (!layout.rounds.waits_for_all()) {
+    rounds_.emplace(layout.rounds, layout.workers, chunks_.size(), arrived_);
   }
   for (std::uint32_t slot = 0; slot < chunks(); ++slot) {
     const std::uint32_t id = layout.plan->core_chunks[layout.server_index][core][slot];
@@ -57,19 +85,62 @@ PushResult Shard::on_push(const Push& push) {
   ShardChunk& chunk = chunks_[push.slot];
   const bool is_worker = push.worker < workers_;
   if (push.bytes != (is_worker ? parameters_.bytes(chunk.place) : rack_bytes(push.slot))) {
-    return refuse(PushResult::kBadLength);
+    if (!may_be_packed(push, chunk)) return refuse(PushResult::kBadLength);
   }
   if (!is_worker && !racks_->pushes(push.worker, chunk)) return refuse(PushResult::kUnknownChunk);
   // Only pushes that come twice can take every buffer, and a sum may need one.
   if (staging_.free() == 0) return refuse(PushResult::kDuplicate);
-  if (!arrived_.insert(push.slot, push.worker)) return refuse(PushResult::kDuplicate);
+  if (!arrived_.insert(push.slot, push.worker)) {
+    return refuse(rounds_ ? PushResult::kTooEarly : PushResult::kDuplicate);
+  }
 
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   if (has_parameters_ && !chunk.initialised) return initialise(push, chunk);
-  if (racks_) return add(push, chunk);
+  if (!is_plain_) return racks_ ? add(push, chunk) : add_own(push, chunk);
   const bool is_last =
       sums_.add(push.slot, push.worker, {push.data, push.staged}, chunk.sum, chunk.place.elements);
   return is_last ? finish(push.slot) : PushResult::kAccepted;
+}
+
+// Initial values are whole, and what racks push to each other is.
+bool Shard::may_be_packed(const Push& push, const ShardChunk& chunk) const {
+  const bool is_initial = has_parameters_ && !chunk.initialised;
+  if (encoding_ == Encoding::kDense || is_initial) return false;
+  if (push.bytes >= parameters_.bytes(chunk.place)) return false;
+  const kernels::Bits bits = kernels::bits_of(encoding_);
+  return encoding_ == Encoding::kSparse ||
+         push.bytes == kernels::quantised_bytes(chunk.place.elements, bits);
+}
+
+// Of a job of one rack that is not plain.
+PushResult Shard::add_own(const Push& push, ShardChunk& chunk) {
+  Contribution own = {.data = push.data, .staged = push.staged};
+  own.packed = push.bytes != parameters_.bytes(chunk.place);
+  if (own.packed && encoding_ == Encoding::kSparse) {
+    const PushResult seen = look_at(push, chunk.place.elements, own);
+    if (seen != PushResult::kAccepted) return seen;
+  }
+  if (rounds_) return join_round(push, own, chunk);
+  const bool is_last =
+      sums_.add_folded(push.slot, push.worker, own, chunk.sum, chunk.place.elements);
+  return is_last ? finish(push.slot) : PushResult::kAccepted;
+}
+
+// Of a sparse push: kAccepted, and `own` can be added, or what is wrong with it.
+PushResult Shard::look_at(const Push& push, std::uint32_t elements, Contribution& own) {
+  if (push.bytes == 0) {
+    if (push.staged) staging_.give(push.data);
+    return PushResult::kBadCount;
+  }
+  if (!push.staged) {  // who shares it could change it after the look
+    if (staging_.free() < 2) return PushResult::kDuplicate;
+    own.data = staging_.take();
+    own.staged = true;
+    std::memcpy(own.data, push.data, push.bytes);
+  }
+  const auto parsed = wire::parse_sparse({own.data, push.bytes}, parameters_.wire_type(), elements);
+  if (parsed.fault != wire::SparseFault::kNone) staging_.give(own.data);
+  return result_of(parsed.fault);
 }
 
 // Of a job of several racks.
@@ -83,6 +154,62 @@ PushResult Shard::add(const Push& push, ShardChunk& chunk) {
     return is_worker ? PushResult::kGathered : PushResult::kAccepted;
   }
   return racks_->is_root(chunk) ? finish(push.slot) : go_up(push.slot);
+}
+
+// Of a job with a quorum. What does not complete the round is folded at once.
+PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChunk& chunk) {
+  const auto [counts, weight] = rounds_->take(push.slot, push.worker, chunk.rounds);
+  if (!counts) {
+    if (own.staged) staging_.give(own.data);
+    rounds_->release(push.slot, chunk.rounds);
+    return PushResult::kDropped;
+  }
+  const std::uint32_t elements = chunk.place.elements;
+  sums_.add_weighted(push.slot, own, weight, chunk.sum, elements);
+  const auto standing = rounds_->standing(push.slot, chunk.sum.pushes);
+  if (standing == QuorumRounds::Standing::kComplete) return finish_quorum_round(push.slot);
+  sums_.fold_all(push.slot, chunk.sum, elements);
+  rounds_->release(push.slot, chunk.rounds);
+  if (standing == QuorumRounds::Standing::kInGrace && !rounds_->graces.contains(push.slot)) {
+    return PushResult::kQuorum;
+  }
+  const bool is_waited_for = rounds_->policy().late == LatePushes::kDrop;
+  return is_waited_for && chunk.sum.pushes == 1 ? PushResult::kOpened : PushResult::kTaken;
+}
+
+PushResult Shard::finish_quorum_round(std::uint32_t slot) {
+  ShardChunk& chunk = chunks_[slot];
+  if (averages_pushes_) chunk.hyper.gradient_scale = 1.0F / static_cast<float>(chunk.sum.pushes);
+  return finish(slot);
+}
+
+std::uint32_t Shard::end_round() {
+  const std::uint32_t slot = rounds_->take_first_end();
+  finish_quorum_round(slot);
+  return slot;
+}
+
+// Nobody has parameters before the first round, which is everybody's.
+bool Shard::lose(std::uint32_t worker) {
+  if (!rounds_ || stopped_) return false;
+  const auto is_ready = [&](const ShardChunk& chunk) {
+    return !has_parameters_ || chunk.initialised;
+  };
+  if (!std::all_of(chunks_.begin(), chunks_.end(), is_ready) || !rounds_->lose(worker))
+    return false;
+  for (ShardChunk& chunk : chunks_) chunk.leader = rounds_->lowest();
+  return true;
+}
+
+bool Shard::go_on(std::uint32_t slot) {
+  const ShardChunk& chunk = chunks_[slot];
+  rounds_->release(slot, chunk.rounds);
+  if (chunk.sum.pushes == 0 ||
+      rounds_->standing(slot, chunk.sum.pushes) != QuorumRounds::Standing::kComplete) {
+    return false;
+  }
+  if (!rounds_->due.contains(slot)) rounds_->due.push(slot, 0);
+  return true;
 }
 
 // The last push of a round that ends here.
@@ -175,8 +302,8 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
   if (++chunk.sum.pushes < members) {
     return are_all_workers ? PushResult::kGathered : PushResult::kAccepted;
   }
+  chunk.sum.clear();
   if (goes_up) {
-    chunk.sum.clear();
     chunk.is_above = true;
     return PushResult::kGoesUp;
   }
@@ -231,12 +358,21 @@ void Shard::update(std::uint32_t slot) {
 
 void Shard::complete(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
+  const std::uint32_t pushes = chunk.sum.pushes;
   sums_.clear(slot, chunk.sum);
-  arrived_.clear(slot);
   if (chunk.rounds == 0 && !restored_) elements_touched.add(chunk.place.elements);
   ++chunk.rounds;
+  rounds_ ? end_quorum_round(slot, pushes) : arrived_.clear(slot);
   copying.copy_if_due(chunk);
   chunks_completed.add(1);
+}
+
+// No pushes: it was the first round, of initial parameters.
+void Shard::end_quorum_round(std::uint32_t slot, std::uint32_t pushes) {
+  const std::uint64_t rounds = chunks_[slot].rounds;
+  if (pushes == 0) return rounds_->start_all(slot, rounds);
+  rounds_->complete(slot, pushes);
+  rounds_->release(slot, rounds);
 }
 
 }  // namespace phub::server

@@ -16,6 +16,7 @@
 #include "common/base/counter.h"
 #include "server/chunks/chunk_copying.h"
 #include "server/chunks/deferred_updates.h"
+#include "server/chunks/quorum_rounds.h"
 #include "server/chunks/rack_sums.h"
 
 namespace phub::server {
@@ -27,9 +28,18 @@ enum class PushResult {
   kGoesUp,      // the last push here: the sum is to be pushed to the rack above
   kDeferred,    // the chunk's last push: its sum is there, its update is not due
   kUpdatesDue,  // the same, and now updates are due
+  // ---- Of a job with a quorum: `rounds` says who is replied to, now as after kCompleted ----
+  kTaken,    // it is in a round that goes on
+  kOpened,   // the same, and the first of it: somebody waits for its quorum
+  kQuorum,   // the same, and now the round is in grace
+  kDropped,  // it was late
   kUnknownChunk,
   kBadLength,
   kDuplicate,
+  kBadCount,  // of a sparse push, as are the next two: see common/protocol/sparse_push.h
+  kBadIndex,
+  kBadOrder,
+  kTooEarly,  // a job with a quorum: the worker waits for its reply
   kStopped
 };
 
@@ -44,6 +54,27 @@ class Shard {
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   PushResult on_push(const Push& push);
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
+
+  // Neither of several racks nor with a quorum, and pushes are dense.
+  bool is_plain() const { return is_plain_; }
+
+  // ---- Of a job with a quorum; null: it has none ----
+  QuorumRounds* rounds() { return rounds_ ? &*rounds_ : nullptr; }
+  const QuorumRounds* rounds() const { return rounds_ ? &*rounds_ : nullptr; }
+  // Completes the round that ends first, whoever is in it, and returns its chunk. REQUIRES: rounds
+  // have ends, which the core tells `rounds` after kOpened and kQuorum, or are due after go_on.
+  std::uint32_t end_round();
+  // Whether the job goes on without this worker. If so, go_on is to be called for each chunk. It
+  // finds who is released, and is true if the round is complete now, and one of those that
+  // end_round() ends: of many chunks, a few at a time.
+  bool lose(std::uint32_t worker);
+  bool go_on(std::uint32_t slot);
+
+  // Rounds behind the furthest chunk. Of a job with a quorum, whose chunks have no rounds together:
+  // the steps of the slowest worker that is there, beyond the `first` of this job.
+  std::uint64_t rounds_to_copy(std::uint64_t first) const {
+    return rounds_ ? first + rounds_->steps() : copying.rounds_max();
+  }
 
   // ---- Of a job of several racks; null: it has one ----
   RackSums* racks() { return racks_ ? &*racks_ : nullptr; }
@@ -85,6 +116,12 @@ class Shard {
   std::uint32_t push_bytes(std::uint32_t slot) const {
     return slot < chunks_.size() ? parameters_.bytes(chunks_[slot].place) : 0;
   }
+  // Whether a worker's push of this chunk may have so many bytes: of a sparse one all but its
+  // length is looked at when it is there.
+  bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
+    const std::uint32_t dense = push_bytes(slot);
+    return bytes == dense || (encoding_ != Encoding::kDense && bytes < dense);
+  }
   // Of the sum that another rack pushes.
   std::uint32_t rack_bytes(std::uint32_t slot) const;
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
@@ -100,24 +137,34 @@ class Shard {
 
  private:
   PushResult initialise(const Push& push, ShardChunk& chunk);
+  bool may_be_packed(const Push& push, const ShardChunk& chunk) const;
   PushResult add(const Push& push, ShardChunk& chunk);
+  PushResult add_own(const Push& push, ShardChunk& chunk);
+  PushResult look_at(const Push& push, std::uint32_t elements, Contribution& own);
+  PushResult join_round(const Push& push, const Contribution& own, ShardChunk& chunk);
   PushResult finish(std::uint32_t slot);
+  PushResult finish_quorum_round(std::uint32_t slot);
   PushResult go_up(std::uint32_t slot);
   PushResult defer(std::uint32_t slot);
   void update(std::uint32_t slot);
   void update_deferred(std::uint32_t slot);
   void complete(std::uint32_t slot);
+  void end_quorum_round(std::uint32_t slot, std::uint32_t pushes);
 
   const std::uint32_t workers_;  // of this rack
   const bool has_parameters_;    // its rule
   const bool restored_;          // the parameters were there before the first round
+  const Encoding encoding_;      // of workers' pushes
+  const bool is_plain_;          // one rack, everybody in each round, and pushes are dense
+  const bool averages_pushes_;   // each round's gradient_scale is 1 / its pushes
   bool stopped_ = false;
   BufferPool& staging_;
   ChunkParameters parameters_;
   std::vector<ShardChunk> chunks_;
-  WorkerSets arrived_;                       // by slot: whose pushes of this round are there
+  WorkerSets arrived_;                       // by slot: whose pushes are not replied to
   PushSums sums_;                            // of workers; with several racks, of racks
   std::optional<RackSums> racks_;            // none: one rack
+  std::optional<QuorumRounds> rounds_;       // none: a round has every worker's push
   std::optional<DeferredUpdates> deferred_;  // none: updates are made with the last push
 };
 

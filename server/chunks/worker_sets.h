@@ -1,6 +1,7 @@
 // Sets of a job's workers, one for each of so many things: a bit for each worker.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -20,8 +21,16 @@ class WorkerSets {
     word |= bit;
     return true;
   }
+  void erase(std::size_t set, std::uint32_t worker) {
+    bits_[set * words_ + worker / 64] &= ~(std::uint64_t{1} << (worker % 64));
+  }
   bool contains(std::size_t set, std::uint32_t worker) const {
     return (bits_[set * words_ + worker / 64] >> (worker % 64) & 1U) != 0;
+  }
+  std::uint32_t size(std::size_t set) const {
+    int size = 0;
+    for (std::size_t i = set * words_; i < (set + 1) * words_; ++i) size += std::popcount(bits_[i]);
+    return static_cast<std::uint32_t>(size);
   }
   void clear(std::size_t set) {
     for (std::size_t i = set * words_; i < (set + 1) * words_; ++i) bits_[i] = 0;

@@ -72,6 +72,7 @@ Core::Core(const CoreOptions& options)
       turns_(Clock(options.time)),
       replies_(kLanesMax * options.max_connections, turns_),
       updates_(kLanesMax * options.max_connections, turns_, replies_),
+      graces_(kLanesMax * options.max_connections, turns_, replies_),
       paused_(options.max_connections),
       events_(4 * std::size_t{options.max_connections}) {}
 
@@ -91,14 +92,17 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
                         transport::Waiter::create(options.waiting, std::move(endpoints)));
   core->thread_ = std::make_unique<CoreThread>(std::move(waiter));
   if (!options.own_thread) return core;
-  core->thread_->start([&raw = *core] {
-    if (raw.run_once()) return std::chrono::milliseconds(0);
-    return raw.replies_.empty() ? kLongestSleep : kLongestSleepWithReplies;
-  });
+  core->thread_->start(
+      [&raw = *core] { return raw.run_once() ? std::chrono::milliseconds(0) : raw.rest(); });
   Status pinned;
   if (options.cpu) core->call([&] { pinned = pin_this_thread(*options.cpu); });
   if (!pinned.ok()) return pinned;
   return core;
+}
+
+std::chrono::milliseconds Core::rest() const {
+  const auto longest = replies_.empty() ? kLongestSleep : kLongestSleepWithReplies;
+  return graces_.empty() ? longest : graces_.rest(longest);
 }
 
 // ---- the data path ---------------------------------------------------------------------------
@@ -108,6 +112,7 @@ bool Core::run_once() {
   for (Lane* lane : lanes_) any = drain(*lane) || any;
   any = serve() || any;
   if (!updates_.empty()) any = updates_.run() || any;
+  if (!graces_.empty()) any = graces_.run() || any;
   // While there is work, replies are batched: a few in one call wake a worker once.
   replies_.send(!any);
   return (!paused_.empty() && paused_.resume()) || any;
@@ -278,6 +283,10 @@ void Core::on_chunk(const Arrival& arrival) {
     job.on_taken(slot, arrival);
     if (connection.role == PeerRole::kWorker) job.on_gathered(slot, arrival, turns_.rate());
   };
+  const auto taken = [&] {
+    job.on_taken(slot, arrival);
+    replies_.release(job, slot);
+  };
   switch (job.shard.on_push({.worker = connection.worker,
                              .slot = slot,
                              .data = arrival.data,
@@ -300,6 +309,17 @@ void Core::on_chunk(const Arrival& arrival) {
       [[fallthrough]];
     case PushResult::kDeferred:
       return gathered();
+    case PushResult::kOpened:
+      graces_.await_quorum(job, slot);
+      return taken();
+    case PushResult::kQuorum:
+      graces_.begin_grace(job, slot);
+      return taken();
+    case PushResult::kTaken:
+      return taken();
+    case PushResult::kDropped:
+      job.on_dropped(slot, arrival);
+      return replies_.release(job, slot);
     case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
     case PushResult::kUnknownChunk:
@@ -308,6 +328,18 @@ void Core::on_chunk(const Arrival& arrival) {
       return drop_peer(connection, Drop::kBadLength, "it pushed a chunk of a wrong size");
     case PushResult::kDuplicate:
       return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+    case PushResult::kBadCount:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it pushed a sparse chunk whose count is not that of its length");
+    case PushResult::kBadIndex:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it pushed a sparse chunk with an index outside of the chunk");
+    case PushResult::kBadOrder:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it pushed a sparse chunk whose indices do not ascend");
+    case PushResult::kTooEarly:
+      return drop_peer(connection, Drop::kDuplicatePush,
+                       "it pushed a chunk before it had the reply to its last push of it");
   }
 }
 
@@ -360,18 +392,29 @@ void Core::on_reply(const Arrival& arrival) {
   }
 }
 
-// Ends one worker's connection; the job cannot go on without it, other jobs do not notice.
+// Ends one worker's connection. The job goes on without it if it has a quorum; other jobs do not
+// notice.
 void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason) {
   if (connection.lost) return;
   connection.lost = true;
   if (cause != Drop::kCount) drops_.count(cause);
   JobOnCore& job = *connection.job;
-  job.shard.stop();
-  events_.push({job.job_id, connection.worker, reason});
+  const bool goes_on = connection.role == PeerRole::kWorker && job.shard.lose(connection.worker);
+  if (!goes_on) job.shard.stop();
+  events_.push({job.job_id, connection.worker, reason, goes_on});
   connections_.fetch_sub(1, std::memory_order_relaxed);
   connection.endpoint->remove(connection.peer);
   job.ready.remove(connection);
+  if (goes_on) go_on(job);
   if (options_.on_event) options_.on_event();
+}
+
+// Without a worker others may be complete, or not too far ahead any more.
+void Core::go_on(JobOnCore& job) {
+  for (std::uint32_t slot = 0; slot < job.shard.chunks(); ++slot) {
+    if (job.shard.go_on(slot)) graces_.add(job);
+    replies_.release(job, slot);
+  }
 }
 
 }  // namespace phub::server

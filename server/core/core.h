@@ -17,6 +17,7 @@
 #include "common/base/ticks.h"
 #include "server/core/core_thread.h"
 #include "server/core/drops.h"
+#include "server/core/due_graces.h"
 #include "server/core/due_updates.h"
 #include "server/core/paused_workers.h"
 #include "server/core/replies.h"
@@ -49,6 +50,7 @@ struct LossEvent {
   std::uint64_t job_id = 0;
   std::uint32_t worker = 0;
   std::string_view reason;  // a literal
+  bool goes_on = false;     // the job has a quorum without this worker
 };
 
 class Core final {
@@ -76,6 +78,9 @@ class Core final {
   transport::verbs::Connector& connector() { return verbs_->endpoint().connector(); }
   // Runs `function` on the core's thread, between two rounds, and returns when it is done.
   void call(std::function<void()> function) { thread_->call(std::move(function)); }
+  // The same loss as that of a connection: the worker is lost elsewhere. Nothing happens where it
+  // has none that works.
+  void lose(JobOnCore* job, std::uint32_t worker, std::string_view reason);
   // Ends its sleep, from any thread.
   void wake() { thread_->wake(); }
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
@@ -104,6 +109,8 @@ class Core final {
   void on_vote(const Arrival& arrival);
   void on_reply(const Arrival& arrival);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
+  void go_on(JobOnCore& job);
+  std::chrono::milliseconds rest() const;
 
   CoreOptions options_;
   DropCounters drops_;
@@ -114,6 +121,7 @@ class Core final {
   std::vector<Lane*> lanes_;          // those of the above that there are
   Replies replies_;
   DueUpdates updates_;
+  DueGraces graces_;
   PausedWorkers paused_;
   std::array<transport::Completion, 64> completions_;
   Counter bytes_received_;

@@ -10,6 +10,7 @@ void Core::detach(JobOnCore* job) {
   call([&] {
     turns_.shares.remove(*job);
     updates_.forget(*job);
+    graces_.forget(*job);
     const auto end = [&](std::unique_ptr<Connection>& connection) {
       if (!connection) return;
       replies_.forget(*connection);
@@ -26,6 +27,13 @@ void Core::detach(JobOnCore* job) {
     for (auto& connection : job->above) end(connection);
   });
   for (Lane* lane : lanes_) lane->destroy_ended(*thread_);
+}
+
+void Core::lose(JobOnCore* job, std::uint32_t worker, std::string_view reason) {
+  call([&] {
+    const auto& connection = job->connections[worker];
+    if (connection) drop_peer(*connection, Drop::kCount, reason);
+  });
 }
 
 // `peer` is what the lane's endpoint makes a peer of.

@@ -28,14 +28,15 @@ enum class Drop : std::size_t {
   kBadTag,     // an encrypted stream that was changed on the way, or repeated
   kBadVote,    // a vote that the job does not take
   kBadHyper,   // hyper-parameters that are no numbers, or out of range
+  kBadSparse,  // a sparse push with a wrong count, or indices out of range or order
   kCount,
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
-    "bad hello",     "handshake timeout",  "turned out",       "wrong secret", "expired secret",
-    "unknown job",   "refused connection", "wrong encryption", "bad frame",    "bad length",
-    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",   "late write",
-    "bad tag",       "bad vote",           "bad hyper"};
+    "bad hello",     "handshake timeout",  "turned out",       "wrong secret",   "expired secret",
+    "unknown job",   "refused connection", "wrong encryption", "bad frame",      "bad length",
+    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",     "late write",
+    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push"};
 
 class DropCounters {
  public:

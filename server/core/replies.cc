@@ -28,10 +28,32 @@ constexpr Batching kInPlace{32, 16};
 
 void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   chunks_completed.add(1);
-  RackSums* const racks = job.shard.racks();
+  if (!job.shard.is_plain()) {
+    if (job.shard.rounds() != nullptr) return release(job, slot);
+    if (job.shard.racks() != nullptr) return complete_below(job, slot);
+  }
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
-    if (racks != nullptr && !racks->pushes(connection->worker, job.shard.chunk(slot))) continue;
+    connection->replies.insert(slot);
+    mark(*connection);
+  }
+}
+
+void Replies::release(JobOnCore& job, std::uint32_t slot) {
+  for (const std::uint32_t worker : job.shard.rounds()->released()) {
+    const auto& connection = job.connections[worker];
+    if (!connection || connection->lost) continue;
+    connection->replies.insert(slot);
+    mark(*connection);
+  }
+}
+
+// Of a job of several racks: this one's workers, and the racks that have pushed the chunk here.
+void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
+  const RackSums& racks = *job.shard.racks();
+  for (const auto& connection : job.connections) {
+    if (!connection || connection->lost) continue;
+    if (!racks.pushes(connection->worker, job.shard.chunk(slot))) continue;
     connection->replies.insert(slot);
     mark(*connection);
   }

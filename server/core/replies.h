@@ -19,8 +19,11 @@ class Replies {
 
   // No replies wait to be sent.
   bool empty() const { return dirty_.empty(); }
-  // A chunk is complete: everybody who is connected is to have it.
+  // A chunk is complete: everybody who is connected is to have it, or of a job with a quorum those
+  // who are released.
   void complete(JobOnCore& job, std::uint32_t slot);
+  // A job with a quorum: those who are released are to have the chunk.
+  void release(JobOnCore& job, std::uint32_t slot);
   // ---- Of a job of several racks: what goes to the racks above in the same way ----
   // The chunk's sum.
   void go_up(JobOnCore& job, std::uint32_t slot);
@@ -42,6 +45,7 @@ class Replies {
   std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
                            std::uint64_t now);
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
+  void complete_below(JobOnCore& job, std::uint32_t slot);
   void mark(Connection& connection);
 
   Turns& turns_;

@@ -82,7 +82,8 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
   }
   const std::uint32_t slot = wire::slot_of(immediate);
   const bool is_rack = connection.role == PeerRole::kRackBelow;
-  if (bytes != (is_rack ? shard.rack_bytes(slot) : shard.push_bytes(slot))) return nullptr;
+  const bool is_right = is_rack ? bytes == shard.rack_bytes(slot) : shard.may_push(slot, bytes);
+  if (!is_right) return nullptr;
   return connection.job->staging->take_for_push();
 }
 

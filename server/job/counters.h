@@ -1,6 +1,8 @@
 // What the data plane counts, of jobs, of cores and of both: values since their start.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -14,6 +16,26 @@ struct WorkerTraffic {
   std::uint64_t pushes = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;
+};
+
+// How many rounds the parameters were behind that a push was computed from: 0, 1, 2 to 3, 4 to 7,
+// 8 to 15, 16 to 31, 32 and more.
+inline constexpr std::size_t kStalenessBuckets = 7;
+
+// Of a worker of a job with a quorum; chunks and pushes of chunks.
+struct WorkerStaleness {
+  std::array<std::uint64_t, kStalenessBuckets> pushes = {};
+  std::uint64_t dropped = 0;   // for they were late
+  std::uint64_t withheld = 0;  // replies that waited for the slowest worker
+};
+
+// Of a job with a quorum: of chunks.
+struct QuorumCounters {
+  std::uint64_t rounds = 0;
+  std::uint64_t incomplete = 0;               // that went on without somebody's push
+  std::uint64_t graces = 0;                   // of these, those whose grace was over
+  std::uint64_t impatient = 0;                // of these, those without their quorum
+  std::vector<WorkerStaleness> workers = {};  // by seat; none: the job has no quorum
 };
 
 // Between this rack and another one of the job; pushes are sums, or replies to them.
@@ -38,6 +60,7 @@ struct JobCounters {
   LatencyCounts wait_for_slowest = {};      // of each chunk, from its first push to its last
   std::vector<WorkerTraffic> workers = {};  // of this rack, by seat
   std::vector<RackTraffic> racks = {};      // by rack, the own one's is empty; none: one rack
+  QuorumCounters quorum = {};
 };
 
 // One job on one core.

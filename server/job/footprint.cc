@@ -20,6 +20,8 @@ constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight
 constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
 constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradients are clipped
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
+constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
+constexpr std::uint64_t kBytesOfQuorumsChunk = 96;   // deadlines; sets of a few workers
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -60,10 +62,13 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t workers = seats(layout);
+  const bool has_quorum = !layout.rounds.waits_for_all();
+  const std::uint64_t push = kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
-  const std::uint64_t chunk = kBytesOfChunk + (layout.clip_norm > 0.0F ? kBytesOfSquares : 0);
+  const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
+  const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
   return placed.cores * kBytesOfCore + placed.chunks * chunk + placed.segments * run +
-         (placed.chunks + 2 * placed.cores) * workers * kBytesOfPush +
+         (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }
 
@@ -114,6 +119,27 @@ std::size_t staging_buffer_bytes(const JobLayout& layout) {
   return layout.plan->max_chunk_elements * sizeof(float);
 }
 
+namespace {
+// Of each chunk one sum may wait; nobody is held back for it, for others do not wait for the slow.
+std::size_t sums_of_quorum(const JobLayout& layout) {
+  std::size_t most = 0;
+  for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
+    most = std::max(most, chunks.size());
+  }
+  return most;
+}
+
+// On a core with so many chunks. Of a chunk all pushes but one may wait for others', up to the
+// budget; of what is not dense all, for what is in shared memory is there, whatever is copied or
+// added up of it; of a quorum one sum.
+std::uint64_t waiting_buffers(const JobLayout& layout, std::uint64_t chunks) {
+  if (!layout.rounds.waits_for_all()) return chunks;
+  const std::uint64_t most = chunks * (seats(layout) - 1);
+  const bool is_held_back = layout.encoding == Encoding::kDense;
+  return is_held_back ? std::min<std::uint64_t>(most, staging_budget(layout)) : most;
+}
+}  // namespace
+
 // Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
 // pushes is being started. A sum that waits takes the place of its pushes.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
@@ -121,20 +147,19 @@ std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
 }
 
 std::size_t staging_budget(const JobLayout& layout) {
+  if (!layout.rounds.waits_for_all()) return (sums_of_quorum(layout) + 2) * seats(layout) + 1;
   return std::size_t{kChunksAhead} * seats(layout) +
          kStagingBudgetBytes / staging_buffer_bytes(layout);
 }
 
-// Of a chunk all pushes but one may wait for others', up to the budget. Beside them are those that
-// were read when it was used up: what waits for its turn, and of each stream what is read of it
-// before it is held back, with the beginning of one more.
+// Beside what waits are those that were read when the budget was used up: what waits for its turn,
+// and of each stream what is read of it before it is held back, with the beginning of one more.
 std::uint64_t bytes_of_staging(const JobLayout& layout) {
   const std::uint64_t workers = seats(layout);
   const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
   std::uint64_t buffers = 0;
   for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
-    const std::uint64_t waiting =
-        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(layout));
+    const std::uint64_t waiting = waiting_buffers(layout, chunks.size());
     buffers += std::min<std::uint64_t>(chunks.size() * workers, waiting + read);
   }
   return buffers * BufferPool::stride_of(staging_buffer_bytes(layout));
@@ -142,7 +167,13 @@ std::uint64_t bytes_of_staging(const JobLayout& layout) {
 
 std::uint64_t bytes_pinned(const JobLayout& layout, const Offered& offered) {
   std::uint64_t bytes = bytes_needed(layout) + bytes_of_bookkeeping(layout);
-  if (offered.staging) bytes += bytes_of_staging(layout);
+  // Whatever brings it, what is not dense is copied or added up there, and a quorum's sums are
+  // there.
+  if (offered.staging || layout.encoding != Encoding::kDense) {
+    bytes += bytes_of_staging(layout);
+  } else if (!layout.rounds.waits_for_all()) {
+    bytes += placed_here(layout).chunks * BufferPool::stride_of(staging_buffer_bytes(layout));
+  }
   bytes += bytes_of_ways_in(layout, placed_here(layout), offered);
   return bytes;
 }

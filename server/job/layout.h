@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "server/job/copy.h"
@@ -42,6 +44,9 @@ struct JobLayout {
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
+  Encoding encoding = Encoding::kDense;
+  RoundPolicy rounds = {};
+  bool averages_pushes = false;  // with a quorum: gradient_scale is 1 / pushes of each round
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

@@ -155,7 +155,10 @@ JobLayout layout_of(const Job& job) {
                    .loss_scale = spec.loss_scale,
                    .plan = job.place.plan,
                    .server_index = job.place.topology.server_index,
-                   .core_load_bytes = job.place.core_load_bytes};
+                   .core_load_bytes = job.place.core_load_bytes,
+                   .encoding = spec.encoding,
+                   .rounds = spec.rounds,
+                   .averages_pushes = averages_pushes(spec)};
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};

@@ -75,7 +75,9 @@ struct Member {
   bool is_ready = false;
   bool has_left = false;
   bool was_lost = false;
-  bool was_told = false;  // a heartbeat's reply said that the job is over
+  std::string loss = {};    // why, where the job goes on without it
+  bool is_dropped = false;  // then: by the data plane too
+  bool was_told = false;    // a heartbeat's reply said that the job is over
   DataPath path;
 };
 

@@ -228,8 +228,16 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
   }
   HeartbeatReply reply{
       .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
+  if (reply.is_live && caller.member->was_lost) {
+    reply = {.is_live = false,
+             .reason = fmt::format("this worker was lost ({}), and its job goes on without it",
+                                   caller.member->loss),
+             .workers_left = {}};
+  }
   for (const auto& [worker, member] : caller.job->members) {
-    if (member->has_left) add_workers(*caller.job, *member, reply.workers_left);
+    // Where there is a quorum, others do not wait for who has left.
+    if (member->has_left && caller.job->spec->rounds.waits_for_all())
+      add_workers(*caller.job, *member, reply.workers_left);
   }
   if (!reply.is_live && !caller.member->was_told) {
     caller.member->was_told = true;
@@ -252,6 +260,9 @@ Status JobMembers::leave(const Identity& identity, const std::string& reason) {
                log_value(describe(member)));
   if (!member.rack.empty() && !reason.empty()) {
     life_.finish(job, JobState::kFailed, "rack " + member.rack + ": " + reason);
+  } else if (job.state == JobState::kRunning && !reason.empty() &&
+             !job.spec->rounds.waits_for_all()) {
+    lose(job, member, reason);
   } else if (job.state == JobState::kRunning) {
     note_left(job, member);
   } else if (member.path.cores_connected > 0) {
@@ -312,17 +323,53 @@ std::optional<IssuedSecret> JobMembers::secret_of(std::uint64_t job_id, std::uin
                       .has_expired = age > index_.options.join_secret_lifetime};
 }
 
+void JobMembers::on_left_behind(std::uint64_t job_id, std::uint32_t worker,
+                                std::string_view reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr || member->has_left || member->was_lost) return;
+  lose(*job, *member, reason);
+}
+
+void JobMembers::lose(Job& job, Member& member, std::string_view reason) {
+  const RoundPolicy& rounds = job.spec->rounds;
+  const auto count = [&](auto counts) {
+    return static_cast<std::uint32_t>(
+        std::count_if(job.members.begin(), job.members.end(),
+                      [&](const auto& entry) { return counts(*entry.second); }));
+  };
+  member.was_lost = true;
+  const std::uint32_t kept = job.spec->workers - count([](const Member& m) { return m.was_lost; });
+  const std::uint32_t there = count([](const Member& m) { return !m.was_lost && !m.has_left; });
+  const bool goes_on = job.state == JobState::kRunning && !rounds.waits_for_all() && there > 0;
+  if (goes_on && member.index == 0) {
+    return life_.lose(job, member,
+                      fmt::format("{}; it evaluates and saves the model, so a job does not go on "
+                                  "without it, whatever its quorum",
+                                  reason));
+  }
+  if (!goes_on || kept < rounds.quorum) return life_.lose(job, member, reason);
+  member.loss = reason;
+  spdlog::warn("event=left_behind job={} id={} member={} reason={} workers_there={} quorum={}",
+               log_value(label(job)), job.id, log_value(describe(member)), log_value(reason), there,
+               rounds.quorum);
+  index_.changed.notify_all();
+  note_left(job, member);
+}
+
 void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
   const JobIndex::Lock lock(index_);
   const std::shared_ptr<Job> job = index_.find(job_id);
   const std::shared_ptr<Member> member = find(job, worker);
   if (member == nullptr || member->has_left) return;
+  const std::string why = member->loss.empty() ? std::string(reason) : member->loss;
   member->was_lost = true;
   if (is_finishing(*job)) return end_if_all_left(*job);  // its links, which could ask, are closed
   if (!member->rack.empty() && index_.options.links != nullptr) {
     return index_.options.links->diagnose(job_id, member->rack, std::string(reason));
   }
-  life_.lose(*job, *member, reason);
+  life_.lose(*job, *member, why);
 }
 
 void JobMembers::on_delayed(std::uint64_t job_id, const std::string& reason) {

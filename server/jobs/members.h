@@ -63,9 +63,13 @@ class JobMembers final : public MembershipListener, public RackEvents {
   void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                     std::string_view transport) override;
   void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
+  void on_left_behind(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
   void on_delayed(std::uint64_t job_id, const std::string& reason) override;
   void on_linked(std::uint64_t job_id) override;
   void on_unlinked(std::uint64_t job_id, const std::string& reason) override;
+
+  // A worker is lost. Its job fails, unless it has a quorum without it. REQUIRES: the mutex.
+  void lose(Job& job, Member& member, std::string_view reason);
 
  private:
   static constexpr int kHeartbeatsAtOnce = 500;

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <utility>
+#include <vector>
+
 namespace phub::server {
 
 void JobTable::reap() {
   fail_the_late();
+  drop_the_lost();
   usage.count_staged();
   JobIndex::Lock lock(index_);
   saved_.tell_ends(lock);
@@ -33,13 +37,33 @@ void JobTable::fail_the_late() {
       continue;
     }
     for (const auto& [worker, member] : job->members) {
-      if (member->has_left || member->calls > 0) continue;
+      if (member->has_left || member->was_lost || member->calls > 0) continue;
       if (time - member->last_seen <= index_.options.heartbeat_deadline) continue;
-      life.lose(*job, *member,
-                fmt::format("no heartbeat for {} ms", index_.options.heartbeat_deadline.count()));
+      members.lose(
+          *job, *member,
+          fmt::format("no heartbeat for {} ms", index_.options.heartbeat_deadline.count()));
       break;
     }
   }
+}
+
+// Who was lost on one core, or to all but its connections, is to be no part of a job that goes on.
+void JobTable::drop_the_lost() {
+  struct Lost {
+    std::uint64_t job_id;
+    std::uint32_t worker;
+  };
+  std::vector<Lost> all;
+  {
+    const JobIndex::Lock lock(index_);
+    for (const std::shared_ptr<Job>& job : index_.all_live()) {
+      for (const auto& [worker, member] : job->members) {
+        if (!member->was_lost || std::exchange(member->is_dropped, true)) continue;
+        all.push_back({job->id, worker});
+      }
+    }
+  }
+  for (const Lost& lost : all) index_.data_plane()->drop_worker(lost.job_id, lost.worker);
 }
 
 void JobTable::wait_for_work(std::chrono::milliseconds interval) {

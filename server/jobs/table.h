@@ -60,6 +60,7 @@ class JobTable {
 
  private:
   void fail_the_late();
+  void drop_the_lost();
 
   JobIndex index_;
   SavedJobs saved_{index_};

@@ -45,7 +45,8 @@ JobView view_of(const Job& job, TimePoint now) {
          .transport = member->path.transport,
          .transport_reason = member->path.reason.value_or(""),
          .heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(age),
-         .has_left = member->has_left});
+         .has_left = member->has_left,
+         .was_lost = member->was_lost});
   }
   return view;
 }

@@ -24,6 +24,7 @@ struct MemberView {
   std::string transport_reason;  // the worker's words
   std::chrono::milliseconds heartbeat_age{0};
   bool has_left = false;
+  bool was_lost = false;  // and the job goes on without it
 };
 
 // A copy of a job's state, for people.

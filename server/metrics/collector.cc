@@ -99,6 +99,12 @@ double rounds_of(const JobView& job) {
   return counters.chunks == 0 ? 0 : number(counters.chunks_completed) / number(counters.chunks);
 }
 
+std::size_t workers_lost(const JobView& job) {
+  return static_cast<std::size_t>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const MemberView& member) { return member.was_lost; }));
+}
+
 // That have joined.
 std::size_t workers_of(const JobView& job) {
   return static_cast<std::size_t>(
@@ -153,6 +159,28 @@ const Metric<WorkerTraffic> kOfTraffic[] = {
      [](const WorkerTraffic& t) { return number(t.bytes_received); }},
     {"phub_member_sent_bytes_total", "Replies to the worker", kCounter,
      [](const WorkerTraffic& t) { return number(t.bytes_sent); }},
+};
+
+const Metric<JobView> kOfQuorum[] = {
+    {"phub_job_quorum", "Pushes that complete a round of a chunk", kGauge,
+     [](const JobView& j) { return number(j.spec->rounds.quorum); }},
+    {"phub_job_workers_lost", "Workers that the job goes on without", kGauge,
+     [](const JobView& j) { return number(workers_lost(j)); }},
+    {"phub_job_chunk_rounds_total", "Rounds of single chunks", kCounter,
+     [](const JobView& j) { return number(j.counters.quorum.rounds); }},
+    {"phub_job_chunk_rounds_incomplete_total", "Of which without somebody's push", kCounter,
+     [](const JobView& j) { return number(j.counters.quorum.incomplete); }},
+    {"phub_job_chunk_rounds_without_quorum_total", "Of which their patience was over", kCounter,
+     [](const JobView& j) { return number(j.counters.quorum.impatient); }},
+    {"phub_job_chunk_graces_total", "Of which those whose grace was over", kCounter,
+     [](const JobView& j) { return number(j.counters.quorum.graces); }},
+};
+
+const Metric<WorkerStaleness> kOfStaleness[] = {
+    {"phub_member_pushes_dropped_total", "Pushes of the worker that were late, and dropped",
+     kCounter, [](const WorkerStaleness& w) { return number(w.dropped); }},
+    {"phub_member_replies_withheld_total", "Its replies that waited for the slowest worker",
+     kCounter, [](const WorkerStaleness& w) { return number(w.withheld); }},
 };
 
 const Metric<RackTraffic> kOfRack[] = {
@@ -234,6 +262,20 @@ void add_timing(const JobView& job, const JobTiming& timing, Families& families)
   }
 }
 
+// As a histogram: at most so many rounds behind.
+void add_staleness(const WorkerStaleness& worker, const Labels& labels, Families& families) {
+  static constexpr const char* kBehind[kStalenessBuckets] = {"0",  "1",  "3",   "7",
+                                                             "15", "31", "+Inf"};
+  add_all(kOfStaleness, worker, labels, families);
+  std::uint64_t pushes = 0;
+  for (std::size_t i = 0; i < kStalenessBuckets; ++i) {
+    pushes += worker.pushes[i];
+    families.add("phub_member_push_staleness_total",
+                 "Pushes that were computed from parameters at most so many rounds behind",
+                 kCounter, with(labels, {{"rounds", kBehind[i]}}), number(pushes));
+  }
+}
+
 void add_members(const JobView& job, const std::optional<JobTiming>& timing, Families& families) {
   for (const MemberView& member : job.members) {
     if (!member.rack.empty()) continue;  // see add_racks
@@ -242,6 +284,9 @@ void add_members(const JobView& job, const std::optional<JobTiming>& timing, Fam
                                                 {"transport", member.transport}});
     if (member.worker < job.counters.workers.size()) {
       add_all(kOfTraffic, job.counters.workers[member.worker], labels, families);
+    }
+    if (member.worker < job.counters.quorum.workers.size()) {
+      add_staleness(job.counters.quorum.workers[member.worker], labels, families);
     }
     if (timing && member.worker < timing->workers.size()) {
       add_all(kOfWorkerTiming, timing->workers[member.worker], labels, families);
@@ -263,6 +308,7 @@ void add_racks(const JobView& job, const std::optional<JobTiming>& timing, Famil
 void add_job(const JobView& job, const DataPlane& data_plane, Families& families) {
   const Labels labels = labels_of(job);
   add_all(kOfJob, job, labels, families);
+  if (!job.spec->rounds.waits_for_all()) add_all(kOfQuorum, job, labels, families);
   families.add("phub_job_push_to_reply_seconds", "Of each reply, from its chunk's first push",
                labels, job.counters.push_to_reply);
   families.add("phub_job_wait_for_slowest_seconds",

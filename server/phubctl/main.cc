@@ -62,6 +62,8 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   field("--workers", job.workers, "Workers that it waits for");
   field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov, lars, adam, adamw or adagrad");
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
+  field("--encoding", job.encoding,
+        "What workers push: dense, sparse, int8 or int4 (train.compress)");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   field("--learning-rate", job.learning_rate,

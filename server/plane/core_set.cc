@@ -32,18 +32,20 @@ Result<std::unique_ptr<CoreSet>> CoreSet::create(const DataPlaneOptions& options
 }
 
 void CoreSet::watch_events() {
-  events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                     [this](const boost::system::error_code& error) {
-                       if (error) return;
-                       eventfd_t value = 0;
-                       ::eventfd_read(events_.native_handle(), &value);
-                       for (const auto& core : cores_) {
-                         while (const auto event = core->next_event()) {
-                           membership_.on_lost(event->job_id, event->worker, event->reason);
-                         }
-                       }
-                       watch_events();
-                     });
+  events_.async_wait(
+      boost::asio::posix::stream_descriptor::wait_read,
+      [this](const boost::system::error_code& error) {
+        if (error) return;
+        eventfd_t value = 0;
+        ::eventfd_read(events_.native_handle(), &value);
+        for (const auto& core : cores_) {
+          while (const auto event = core->next_event()) {
+            event->goes_on ? membership_.on_left_behind(event->job_id, event->worker, event->reason)
+                           : membership_.on_lost(event->job_id, event->worker, event->reason);
+          }
+        }
+        watch_events();
+      });
 }
 
 }  // namespace phub::server

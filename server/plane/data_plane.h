@@ -52,6 +52,11 @@ class MembershipListener {
                             std::string_view transport) = 0;
   // A worker's connection was lost or refused on the way. Once for each connection.
   virtual void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) = 0;
+  // The same of a job with a quorum, where the core goes on without the worker: drop_worker is to
+  // be called for the others, but not from within.
+  virtual void on_left_behind(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
+    on_lost(job_id, worker, reason);
+  }
 };
 
 // How a core's NIC is found from other hosts.
@@ -161,6 +166,10 @@ class DataPlane {
   virtual Status connect_rack(const RackTarget& target) = 0;
   // Whether this core's NIC reaches that of another server. Errors: kNotFound with the reason.
   virtual Status reaches(const client::RdmaPort& peer, std::uint32_t core) const = 0;
+
+  // Disconnects one worker of a job with a quorum, which goes on without it. Nothing happens where
+  // it has no connection.
+  virtual void drop_worker(std::uint64_t /*job_id*/, std::uint32_t /*worker*/) {}
 
   // Disconnects the job's workers and frees its memory; returns when that is done. Unknown jobs
   // are ignored.

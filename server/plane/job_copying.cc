@@ -103,7 +103,7 @@ Result<bool> JobCopying::begin(const JobOnCores& on_cores) {
   std::uint64_t furthest = 0;
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     cores_[i]->call(
-        [&] { furthest = std::max(furthest, on_cores[i]->shard.copying.rounds_max()); });
+        [&] { furthest = std::max(furthest, on_cores[i]->shard.rounds_to_copy(first)); });
   }
   copy_->round = moment_.round != 0 ? moment_.round : std::max(first, furthest + margin_);
   std::vector<char> accepted(cores_.size(), 0);

@@ -70,6 +70,9 @@ class PinnedDataPlane final : public DataPlane {
   Status reaches(const client::RdmaPort& peer, std::uint32_t core) const override {
     return racks_->reaches(peer, core);
   }
+  void drop_worker(std::uint64_t job_id, std::uint32_t worker) override {
+    if (const PlaneJobs::Pointer job = jobs_->find(job_id)) job->drop(worker);
+  }
   void remove_job(std::uint64_t job_id) override;
 
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(all_cores().size()); }

@@ -15,6 +15,21 @@ void add(const WorkerCounters& counted, WorkerTraffic& traffic, JobCounters& all
   all.bytes_sent += counted.bytes_sent.value();
 }
 
+void add_quorum(const QuorumRounds& rounds, QuorumCounters& counters) {
+  counters.rounds += rounds.counters.rounds.value();
+  counters.incomplete += rounds.counters.incomplete.value();
+  counters.graces += rounds.counters.graces.value();
+  counters.impatient += rounds.counters.impatient.value();
+  counters.workers.resize(rounds.late().size());
+  for (std::size_t worker = 0; worker < counters.workers.size(); ++worker) {
+    const LateCounters& late = rounds.late()[worker];
+    WorkerStaleness& all = counters.workers[worker];
+    for (std::size_t i = 0; i < kStalenessBuckets; ++i) all.pushes[i] += late.pushes[i].value();
+    all.dropped += late.dropped.value();
+    all.withheld += late.withheld.value();
+  }
+}
+
 void add_counters(const JobOnCore& on_core, const RackPlace& place, JobCounters& counters) {
   counters.chunks += on_core.shard.chunks();
   counters.chunks_completed += on_core.shard.chunks_completed.value();
@@ -25,6 +40,9 @@ void add_counters(const JobOnCore& on_core, const RackPlace& place, JobCounters&
   counters.queued_pushes += on_core.arrivals.length();
   counters.push_to_reply.add(on_core.times.push_to_reply.counts());
   counters.wait_for_slowest.add(on_core.times.wait_for_slowest.counts());
+  if (const QuorumRounds* const rounds = on_core.shard.rounds()) {
+    add_quorum(*rounds, counters.quorum);
+  }
   counters.workers.resize(on_core.workers);
   for (std::uint32_t seat = 0; seat < on_core.workers; ++seat) {
     add(on_core.worker_counters[seat], counters.workers[seat], counters);
@@ -94,6 +112,14 @@ Result<std::shared_ptr<VerbsMemory>> PlaneJob::memory_for(std::uint32_t core) {
   const std::lock_guard lock(mutex_);  // whoever counts looks at the table
   verbs_[device.get()] = memory;
   return memory;
+}
+
+void PlaneJob::drop(std::uint32_t worker) {
+  const std::lock_guard lock(setup);
+  if (is_detached) return;
+  for (std::size_t core = 0; core < on_cores_.size(); ++core) {
+    cores_.cores()[core]->lose(on_cores_[core].get(), worker, "it was lost on another way");
+  }
 }
 
 void PlaneJob::detach() {

@@ -1,9 +1,10 @@
 // What pushes cost a core, by kind: the currency of fair shares.
 //
-// Pushes of one kind (rule, wire type, workers, loss scaling, transport, size to a power of two)
-// have one price for a byte, whoever pushes them: the core time that such pushes took lately, with
-// their reading and their replies. So jobs that are alike get exchanges in the proportion of their
-// weights, whatever the caches do to each of them; jobs that are not alike get core time in it.
+// Pushes of one kind (rule, wire type, workers, loss scaling, encoding, transport, size to a power
+// of two) have one price for a byte, whoever pushes them: the core time that such pushes took
+// lately, with their reading and their replies. So jobs that are alike get exchanges in the
+// proportion of their weights, whatever the caches do to each of them; jobs that are not alike get
+// core time in it.
 //
 // Belongs to a core's thread. Only of() allocates, for a kind that is new.
 #pragma once
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 
@@ -88,6 +90,7 @@ class PriceList {
     DataType wire_type = DataType::kFloat32;
     std::uint32_t workers = 1;
     LossScaling loss_scaling = LossScaling::kNone;
+    Encoding encoding = Encoding::kDense;
     const void* transport = nullptr;  // the endpoint
     bool operator==(const Kind&) const = default;
   };

@@ -11,6 +11,7 @@
 #include "worker/client/client_options.h"
 #include "worker/client/failure.h"
 #include "worker/client/phub.h"
+#include "worker/compress/compressor.h"
 
 namespace phub {
 
@@ -30,6 +31,7 @@ struct Client::State {
   // Joins, agrees with the servers, connects and waits for the other workers.
   Status set_up(const std::vector<KeySpec>& job_keys);
   Status check_key(KeyId key) const;
+  Status check_push(KeyId key) const;
   Status start_push(KeyId key);
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless();
@@ -59,6 +61,7 @@ struct Client::State {
   Membership membership;
   std::unique_ptr<HeartbeatThread> heartbeat;
   std::unique_ptr<JobLinks> links;
+  std::optional<compress::Compressor> compressor;  // of gradients; nothing: they are pushed whole
   std::unique_ptr<ExchangeDriver> driver;
   bool initialising = false;  // until all initial values are there
   std::uint64_t rounds = 0;
@@ -67,6 +70,7 @@ struct Client::State {
   std::chrono::steady_clock::time_point last_bytes;  // that came, while it waits
   std::uint64_t bytes_received = 0;                  // by then
   std::chrono::nanoseconds waited{0};
+  std::string failure;  // of a wait; empty: all have ended well
 };
 
 Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
@@ -90,10 +94,15 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
                                                  .wire_type = options.wire_type,
                                                  .congestion_control = congestion_control,
                                                  .tcp_delay = options.links.tcp_delay,
-                                                 .timeout = options.timeout},
+                                                 .timeout = options.timeout,
+                                                 .has_quorum = !options.rounds.waits_for_all()},
                                                 std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
   pushes.begin(keys.size());
+  if (options.compress.is_on()) {
+    compressor.emplace(links->plan(), keys, options.wire_type, options.compress);
+    links->exchange().push_only(compressor->push_bytes());
+  }
   PHUB_ASSIGN_OR_RETURN(
       driver, ExchangeDriver::create(links->exchange(), keys.size(), links->transports().any("tcp"),
                                      [this] { return hopeless(); }));
@@ -109,13 +118,17 @@ Status Client::State::check_key(KeyId key) const {
   return {};
 }
 
-Status Client::State::start_push(KeyId key) {
+Status Client::State::check_push(KeyId key) const {
   PHUB_RETURN_IF_ERROR(check_key(key));
   if (!driver->ready(key)) {
     return {Code::kFailedPrecondition,
             "key " + keys[key].name + " was pushed already: wait for it first"};
   }
-  if (heartbeat->failed()) return heartbeat->failure();
+  return heartbeat->failed() ? heartbeat->failure() : Status();
+}
+
+Status Client::State::start_push(KeyId key) {
+  PHUB_RETURN_IF_ERROR(check_push(key));
   if (key == 0) ++rounds;
   pushes.push(key);
   driver->push(key);
@@ -143,13 +156,16 @@ Status Client::State::wait_for(std::optional<KeyId> key) {
       return {};
     case ExchangeDriver::End::kFailed:
       return client::explain_failure(*driver, *heartbeat, membership);
-    case ExchangeDriver::End::kTimeout:
-      return client::explain_timeout({.options = options,
-                                      .keys = keys,
-                                      .plan = links->plan(),
-                                      .driver = *driver,
-                                      .key = key,
-                                      .owes_vote = pushes.any()});
+    case ExchangeDriver::End::kTimeout: {
+      const Status timeout = client::explain_timeout({.options = options,
+                                                      .keys = keys,
+                                                      .plan = links->plan(),
+                                                      .driver = *driver,
+                                                      .key = key,
+                                                      .owes_vote = pushes.any()});
+      failure = timeout.message();
+      return timeout;
+    }
   }
   return {};
 }
@@ -165,7 +181,9 @@ Client::Client(const ClientOptions& options) : state_(std::make_unique<State>())
 
 Client::~Client() {
   // Leave first: a connection that closes without it ends the job for everybody.
-  if (state_->heartbeat && !state_->heartbeat->failed()) client::leave_all(state_->membership);
+  if (state_->heartbeat && !state_->heartbeat->failed()) {
+    client::leave_all(state_->membership, state_->failure);
+  }
   state_->driver.reset();
   state_->heartbeat.reset();
 }
@@ -205,6 +223,10 @@ Result<std::string> Client::push_from(ExportedMemoryPointer gpu) {
   if (!state_->driver->idle()) {
     return Status(Code::kFailedPrecondition, "push_from: wait for every push first");
   }
+  if (state_->compressor) {
+    return Status(Code::kFailedPrecondition,
+                  "push_from: options.compress works on the host's memory; leave one of them out");
+  }
   return state_->links->push_from(std::move(gpu));
 }
 
@@ -217,6 +239,11 @@ Status Client::push(KeyId key) {
   if (state_->initialising) {
     return {Code::kFailedPrecondition,
             "push: initial values are not all there yet; call initialise again"};
+  }
+  if (state_->compressor) {
+    // What start_push refuses is refused before the gradient is another.
+    PHUB_RETURN_IF_ERROR(state_->check_push(key));
+    state_->compressor->compress(key, state_->links->gradients());
   }
   return state_->start_push(key);
 }

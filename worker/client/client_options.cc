@@ -8,6 +8,33 @@
 #include "common/transport/tcp/congestion.h"
 
 namespace phub::client {
+namespace {
+
+// What a job that is compressed may not be otherwise: its servers say (server/job/spec_check.cc).
+Status check_compress(const CompressOptions& compress, RuleKind rule) {
+  if (!(compress.density > 0.0F && compress.density <= 1.0F)) {
+    return {Code::kInvalidArgument, "compress: density " + std::to_string(compress.density) +
+                                        " is no share of a key, above 0 and at most 1"};
+  }
+  if (!(compress.momentum >= 0.0F && compress.momentum < 1.0F)) {
+    return {Code::kInvalidArgument,
+            "compress: momentum " + std::to_string(compress.momentum) + " is outside [0, 1)"};
+  }
+  if (!compress.is_on()) return {};
+  if (compress.momentum > 0.0F && state_arrays(rule) > 0) {
+    return {Code::kInvalidArgument, "compress: momentum is the worker's, and rule " +
+                                        std::string(name_of(rule)) +
+                                        " has one too; choose rule sgd, or leave it out here"};
+  }
+  if (compress.momentum > 0.0F && !compress.error_feedback) {
+    return {Code::kInvalidArgument,
+            "compress: momentum adds up what is not pushed, and error_feedback is off; leave one "
+            "of them out"};
+  }
+  return {};
+}
+
+}  // namespace
 
 JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
   return {.name = options.job,
@@ -26,7 +53,9 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .racks = options.racks,
           .rack_shape = options.rack_shape,
           .rack_hybrid_bytes = options.rack_hybrid_bytes,
-          .rack_wire_type = options.rack_wire_type};
+          .rack_wire_type = options.rack_wire_type,
+          .encoding = options.compress.encoding,
+          .rounds = options.rounds};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {
@@ -72,6 +101,7 @@ Status check_options(const ClientOptions& options) {
             "clip_norm: the norm of all keys is known within one server, and servers has " +
                 std::to_string(options.servers.size()) + ": leave one of the two out"};
   }
+  PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.rule));
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
     return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +

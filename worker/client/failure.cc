@@ -48,6 +48,15 @@ Status explain_timeout(const TimedOut& wait) {
       return {Code::kDeadlineExceeded, message};
     }
   }
+  const RoundPolicy& rounds = wait.options.rounds;
+  if (!rounds.waits_for_all()) {
+    message += rounds.staleness == kAnyStaleness
+                   ? "; its quorum is not there, or this worker's reply has not come"
+                   : "; its quorum is not there, or this worker is more than " +
+                         std::to_string(rounds.staleness) + " rounds ahead of the slowest";
+    message += " (see `phubctl job inspect " + wait.options.job + "`)";
+    return {Code::kDeadlineExceeded, message};
+  }
   message +=
       "; another worker has not pushed it (see `phubctl job inspect " + wait.options.job + "`)";
   return {Code::kDeadlineExceeded, message};

@@ -32,6 +32,7 @@
 #include "common/protocol/job_spec.h"
 #include "common/protocol/keys.h"
 #include "common/rendezvous/client_security.h"
+#include "worker/compress/compress_options.h"
 
 namespace phub {
 
@@ -58,7 +59,9 @@ struct ClientOptions {
   float clip_norm = 0.0F;                  // of all keys' averaged gradients; 0: no bound
   double ema_decay = 0.0;                  // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};               // for rules with parameters; the same at each worker
+  CompressOptions compress = {};           // of what this worker pushes; the sums come back whole
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
+  RoundPolicy rounds = {};    // with a quorum: not deterministic, nor with racks, lars or votes
   std::uint32_t chunk_bytes = 32 * 1024;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
@@ -116,7 +119,8 @@ class Client {
   // REQUIRES: register_keys; every push has been waited for.
   Result<std::string> push_from(ExportedMemoryPointer gpu);
 
-  // Starts the exchange of one key. REQUIRES: the key has been waited for since its last push.
+  // Starts the exchange of one key. With options.compress its gradient is no more what it was.
+  // REQUIRES: the key has been waited for since its last push.
   Status push(KeyId key);
 
   // Returns when the key's new parameters are there, or with the reason why they never will be.

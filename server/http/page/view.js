@@ -204,6 +204,24 @@ function skippedView({spec, statistics}) {
   return facts.length > 0 && h("p", {class: "note", "data-key": "skipped"}, facts.join(". "));
 }
 
+// When chunks' rounds are complete, and what was late: of a job with a quorum.
+function quorumView({spec, statistics, members}) {
+  const {quorum = 0, grace_ms: grace = 0, staleness, late} = spec.rounds ?? {};
+  if (quorum === 0) return null;
+  const {rounds = 0, incomplete = 0} = statistics.quorum ?? {};
+  const columns = [{title: "Worker"}, ...["0", "1", "2–3", "4–7", "8–15", "16–31", "32 rounds behind"]
+    .map((title) => ({title, n: true})), {title: "Dropped", n: true}, {title: "Withheld", n: true}];
+  const rows = members.filter((member) => member.staleness).map(({worker_index: worker, staleness: behind}) => (
+    {key: String(worker), cells: [String(worker), ...behind.pushes.map((pushes) => format.count(pushes)),
+      format.count(behind.dropped), format.count(behind.withheld)]}));
+  return h("div", {"data-key": "quorum"}, h("h3", {}, "Rounds"),
+    h("p", {class: "note"}, `A round of a chunk is complete with ${quorum} of ${spec.workers} workers, `
+      + `after ${format.count(grace)} ms of grace; workers may be ${staleness ?? "any number of"} rounds ahead; `
+      + `late pushes are ${late === "add" ? "added" : "dropped"}. `
+      + `${format.count(incomplete)} of ${format.count(rounds)} went on without somebody.`),
+    rows.length > 0 && table("Pushes by the age of their parameters", columns, rows));
+}
+
 function membersView(job, server) {
   const late = new Map((job.timing?.workers ?? []).map((worker) => [worker.worker_index, worker]));
   const columns = [{title: "Worker"}, {title: "Host"}, {title: "Pid", n: true}, {title: "Transport"},
@@ -216,7 +234,7 @@ function membersView(job, server) {
         member.transport_reason && h("span", {class: "dim reason"}, member.transport_reason)),
       worker ? format.share(worker.last_share) : "–", worker ? format.time(worker.late_seconds) : "–",
       format.bytes(member.bytes_received), format.bytes(member.bytes_sent),
-      member.left ? "left" : `${format.time(member.heartbeat_age_ms / 1000)} ago`]};
+      member.lost ? "lost" : member.left ? "left" : `${format.time(member.heartbeat_age_ms / 1000)} ago`]};
   });
   return h("div", {"data-key": "members"}, h("h3", {}, "Workers"),
     rows.length > 0 ? table("Workers", columns, rows) : h("p", {class: "note"}, "None has joined."));
@@ -267,6 +285,7 @@ export function jobView(job, state, rates) {
       h("span", {class: "dim"}, ` ${spec.rule}, ${spec.wire_type}, ${spec.order} order, chunks of ${format.bytes(spec.chunk_bytes)}`)),
     job.reason && h("p", {class: "note", "data-key": "reason"}, job.reason),
     skippedView(job),
+    quorumView(job),
     h("div", {class: "columns", "data-key": String(job.job_id)},
       h("div", {}, roundView(job), membersView(job, state.server), racksView(job, rates.jobs.get(job.job_id))),
       h("div", {}, paceView(rates.jobs.get(job.job_id)), planView(plan))),

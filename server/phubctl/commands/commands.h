@@ -32,6 +32,7 @@ struct JobOptions {
   std::string name;
   std::uint32_t workers = 1;  // of a job of one rack
   std::string wire_type = "fp32";
+  std::string encoding = "dense";
   std::string rule = "sum";
   std::string order = "deterministic";
   std::uint32_t chunk_kib = 32;

@@ -40,6 +40,44 @@ std::string pages_text(const control::JobStatistics& statistics) {
   return human_bytes(statistics.reserved_page_bytes()) + " from the pool";
 }
 
+// When a round is complete, and how it went.
+void add_rounds(const control::JobInfo& job, Table& table) {
+  const control::RoundPolicy& rounds = job.spec().rounds();
+  const control::QuorumStatistics& done = job.statistics().quorum();
+  table.add({"quorum", fmt::format("{} of {} workers", rounds.quorum(), job.spec().workers())});
+  table.add({"grace", fmt::format("{} ms", rounds.grace_ms())});
+  if (rounds.late() == control::LATE_PUSHES_DROP) {
+    table.add({"patience", fmt::format("{} ms", rounds.patience_ms())});
+  }
+  table.add({"staleness", rounds.has_staleness() ? fmt::format("at most {}", rounds.staleness())
+                                                 : std::string("any")});
+  table.add({"late pushes", rounds.late() == control::LATE_PUSHES_ADD ? "added" : "dropped"});
+  table.add({"weight of a push",
+             rounds.weight() == control::PUSH_WEIGHT_STALENESS ? "1 / (1 + staleness)" : "1"});
+  table.add(
+      {"chunks' rounds",
+       fmt::format("{}, {} not of everybody, {} of these after their grace, {} without quorum",
+                   human_count(done.rounds()), human_count(done.incomplete()),
+                   human_count(done.graces()), human_count(done.impatient()))});
+}
+
+// By worker, how old the parameters were that its pushes were computed from.
+std::string staleness_text(const control::JobInfo& job) {
+  if (job.spec().rounds().quorum() == 0 || job.members().empty()) return "";
+  Table table(">WORKER|>LATE BY 0|>1|>2-3|>4-7|>8-15|>16-31|>32 ROUNDS|>DROPPED|>WITHHELD");
+  for (const control::Member& member : job.members()) {
+    const control::WorkerStaleness& worker = member.staleness();
+    std::vector<std::string> row = {std::to_string(member.worker_index())};
+    for (int i = 0; i < 7; ++i) {
+      row.push_back(i < worker.pushes_size() ? human_count(worker.pushes(i)) : "0");
+    }
+    row.push_back(human_count(worker.dropped()));
+    row.push_back(human_count(worker.withheld()));
+    table.add(row);
+  }
+  return "\n" + table.to_string();
+}
+
 std::string summary_text(const control::JobInfo& job) {
   const control::JobSpec& spec = job.spec();
   const control::JobStatistics& statistics = job.statistics();
@@ -55,7 +93,11 @@ std::string summary_text(const control::JobInfo& job) {
   if (spec.racks_size() > 0) table.add({"racks", racks_of(spec)});
   table.add({"rule", enum_word(spec.rule())});
   table.add({"wire type", enum_word(spec.wire_type())});
+  if (spec.encoding() != control::ENCODING_DENSE) {
+    table.add({"encoding", enum_word(spec.encoding())});
+  }
   table.add({"order", enum_word(spec.order())});
+  if (spec.rounds().quorum() > 0) add_rounds(job, table);
   table.add({"chunk size", human_bytes(spec.chunk_bytes())});
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
   table.add({"momentum", fmt::format("{}", spec.momentum())});
@@ -99,7 +141,10 @@ std::string members_text(const control::JobInfo& job) {
     table.add({is_rack ? "rack " + member.rack() : std::to_string(member.worker_index()),
                member.host(), std::to_string(member.process_id()),
                member.transport().empty() ? "-" : member.transport(), human_count(member.pushes()),
-               human_seconds(member.heartbeat_age_ms() / 1000.0), member.left() ? "yes" : "no",
+               human_seconds(member.heartbeat_age_ms() / 1000.0),
+               member.lost()   ? "lost"
+               : member.left() ? "yes"
+                               : "no",
                member.transport_reason().empty() ? "-" : member.transport_reason()});
   }
   return "\n" + table.to_string();
@@ -135,7 +180,8 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   auto request = session.about<control::InspectJobRequest>(name);
   request.set_job_id(job_id);
   const auto text = [](const control::InspectJobReply& reply) {
-    return summary_text(reply.job()) + members_text(reply.job()) + racks_text(reply.job());
+    return summary_text(reply.job()) + members_text(reply.job()) + staleness_text(reply.job()) +
+           racks_text(reply.job());
   };
   return session.show(&Stub::InspectJob, request, text, name);
 }

@@ -39,6 +39,21 @@ Result<std::uint64_t> common_round(const Session& session, const std::vector<Ser
   return round;
 }
 
+// Whether the job has a quorum: then its chunks have no rounds together, and the first server says
+// which round its snapshot is, for the others.
+Result<bool> check_round(const Session& session, const SnapshotOptions& options) {
+  control::InspectJobReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob,
+                                           session.about<control::InspectJobRequest>(options.job),
+                                           reply));
+  const bool has_quorum = reply.job().spec().rounds().quorum() > 0;
+  if (!has_quorum || options.round == 0) return has_quorum;
+  return Status(Code::kInvalidArgument,
+                fmt::format("--round: job \"{}\" has a quorum, and its chunks have no rounds "
+                            "together; leave it out",
+                            options.job));
+}
+
 void print_taken(const std::vector<Server>& servers, const std::vector<control::TakeReply>& taken) {
   Table table("SERVER|>ROUND|>SIZE|>PAUSE|>TIME|FILE");
   for (std::size_t i = 0; i < taken.size(); ++i) {
@@ -63,17 +78,27 @@ Status take_snapshot(const Session& session, const SnapshotOptions& options) {
   auto request = session.about<control::TakeRequest>(options.job);
   request.set_round(options.round);
   request.set_timeout_ms(options.wait_ms);
-  if (options.round == 0 && servers.size() > 1) {
+  PHUB_ASSIGN_OR_RETURN(const bool has_quorum, check_round(session, options));
+  if (options.round == 0 && servers.size() > 1 && !has_quorum) {
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t round, common_round(session, servers, options.job));
     request.set_round(round);
   }
   std::vector<control::TakeReply> taken(servers.size());
   std::vector<std::future<Status>> calls;
+  const auto take = [&](std::size_t i, const control::TakeRequest& one) {
+    return servers[i].client->call(&control::Snapshots::Stub::Take, one, taken[i],
+                                   milliseconds(options.wait_ms) + kWriteTimeout);
+  };
+  if (has_quorum && servers.size() > 1) {
+    PHUB_RETURN_IF_ERROR(take(0, request).with_context("server " + servers[0].address));
+    request.set_round(taken[0].snapshot().round());
+  }
   for (std::size_t i = 0; i < servers.size(); ++i) {
-    calls.push_back(std::async(std::launch::async, [&, i] {
-      return servers[i].client->call(&control::Snapshots::Stub::Take, request, taken[i],
-                                     milliseconds(options.wait_ms) + kWriteTimeout);
-    }));
+    if (taken[i].has_snapshot()) {  // the first, of a job with a quorum
+      calls.push_back(std::async(std::launch::deferred, [] { return Status(); }));
+      continue;
+    }
+    calls.push_back(std::async(std::launch::async, [&, i] { return take(i, request); }));
   }
   Code failed = Code::kOk;
   std::string what;  // became of it at each server

@@ -123,6 +123,13 @@ Status trace_job(const Session& session, const TraceOptions& options) {
     PHUB_RETURN_IF_ERROR(
         session.client.call(&control::Admin::Stub::InspectJob,
                             session.about<control::InspectJobRequest>(options.name), job));
+    if (job.job().spec().rounds().quorum() > 0) {
+      return {
+          Code::kFailedPrecondition,
+          fmt::format("job \"{}\" has a quorum: its chunks have no rounds together, so there is "
+                      "no trace; `phubctl job inspect` and `explain` show what is late",
+                      options.name)};
+    }
     const bool is_over = job.job().state() == control::JOB_STATE_ENDED ||
                          job.job().state() == control::JOB_STATE_FAILED;
     return {Code::kFailedPrecondition,

@@ -9,6 +9,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/explain/causes.h"
+#include "server/phubctl/explain/quorum.h"
 #include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
@@ -90,6 +91,7 @@ RoundPart longest_part(const control::JobTiming& timing) {
 
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
   if (auto reason = not_running(job)) return {*reason};
+  if (job.spec().rounds().quorum() > 0) return explain_quorum(job);
   if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
     return {{.topic = "too early",
              .what = "The job has not done two rounds here yet.",

@@ -20,6 +20,18 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
   message.set_reserved_page_bytes(counters.reserved_page_bytes);
   message.set_rounds_skipped(counters.rounds_skipped);
   message.set_updates_skipped(counters.updates_skipped);
+  if (counters.quorum.workers.empty()) return;
+  control::QuorumStatistics& quorum = *message.mutable_quorum();
+  quorum.set_rounds(counters.quorum.rounds);
+  quorum.set_incomplete(counters.quorum.incomplete);
+  quorum.set_graces(counters.quorum.graces);
+  quorum.set_impatient(counters.quorum.impatient);
+}
+
+void fill(const WorkerStaleness& worker, control::WorkerStaleness& message) {
+  message.mutable_pushes()->Add(worker.pushes.begin(), worker.pushes.end());
+  message.set_dropped(worker.dropped);
+  message.set_withheld(worker.withheld);
 }
 
 // What the member moved here: a rack both ways.
@@ -113,6 +125,10 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
     entry->set_heartbeat_age_ms(static_cast<std::uint32_t>(
         std::clamp<std::int64_t>(member.heartbeat_age.count(), 0, UINT32_MAX)));
     entry->set_left(member.has_left);
+    entry->set_lost(member.was_lost);
+    if (member.worker < view.counters.quorum.workers.size()) {
+      fill(view.counters.quorum.workers[member.worker], *entry->mutable_staleness());
+    }
     const WorkerTraffic traffic = traffic_of(view, member);
     entry->set_pushes(traffic.pushes);
     entry->set_bytes_received(traffic.bytes_received);

@@ -60,6 +60,13 @@ class EncryptionTest(unittest.TestCase):
         self.assertEqual(reasons, ["as asked for; encrypted (AES-128-GCM)"] * 2)
         self.assertEqual(set(server.drops().values()), {0})
 
+    def test_encrypted_compressed_training_has_the_bits_of_plain_one(self):
+        plain, sealed = self.server(""), self.server('tokens: "off" encrypt_data: true')
+        for encoding in ("sparse", "int4"):
+            self.assertEqual(self.train(sealed, encoding, "--compress", encoding),
+                             self.train(plain, encoding, "--compress", encoding))
+        self.assertEqual(set(sealed.drops().values()), {0})
+
     def test_with_tls_and_tokens_workers_that_require_encryption_train(self):
         pki = self.folder / "pki"
         made = run(processes.BIN / "phubctl", "pki", "init", pki, "--host", "localhost")

@@ -16,6 +16,7 @@
 #include "tests/support/hang_guard.h"
 #include "tests/support/server/lone_plane.h"
 #include "tests/support/transports/fake_verbs.h"
+#include "worker/compress/compressor.h"
 
 namespace {
 using phub::testing::allocations;
@@ -40,12 +41,15 @@ namespace {
 
 constexpr std::uint64_t kJob = 7;
 constexpr std::uint32_t kWorkers = 2;
+const std::vector<std::uint64_t> kElements = {100, 300'000, 17, 8192};
 
 struct Worker {
   std::unique_ptr<SharedMemory> memory;
   std::vector<std::byte> parameters;
   std::unique_ptr<client::VerbsPorts> ports;
   std::unique_ptr<client::Exchange> exchange;
+  std::byte* gradients = nullptr;
+  std::optional<compress::Compressor> compressor;
 
   Worker(const server::DataPlane& plane, const std::shared_ptr<const Plan>& plan,
          std::uint32_t index, const std::string& transport) {
@@ -55,7 +59,8 @@ struct Worker {
     REQUIRE(memory->commit().ok());
     parameters.resize(arena);
     exchange = std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0);
-    exchange->use_memory({memory->data(), memory->data() + hyper, parameters.data()});
+    gradients = memory->data() + hyper;
+    exchange->use_memory({memory->data(), gradients, parameters.data()});
     client::JoinInfo joined;
     joined.job_id = kJob;
     joined.epoch = 1;
@@ -89,6 +94,20 @@ struct Worker {
     }
   }
 
+  // From now on. Its gradients are 0, of which it pushes the first ones.
+  void compress(const Plan& plan, Encoding encoding) {
+    if (encoding == Encoding::kDense) return;
+    std::vector<KeySpec> keys;
+    for (const std::uint64_t elements : kElements) keys.push_back({"", elements});
+    compressor.emplace(plan, keys, DataType::kFloat32, CompressOptions{.encoding = encoding});
+    exchange->push_only(compressor->push_bytes());
+  }
+
+  void start(KeyId key) {
+    if (compressor) compressor->compress(key, gradients);
+    exchange->start(key);
+  }
+
   void connect_verbs(const Plan& plan, const client::DataTarget& target) {
     if (!ports) ports = std::move(*client::VerbsPorts::create({}, std::nullopt));
     const auto device = *ports->towards(target.joined->rdma[target.core], target.core);
@@ -108,7 +127,7 @@ bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int r
   for (int round = 0; round < rounds; ++round) {
     for (auto& worker : workers) {
       worker->exchange->set_hyper({.learning_rate = 0.1F});
-      for (KeyId key = keys; key-- > 0;) worker->exchange->start(key);
+      for (KeyId key = keys; key-- > 0;) worker->start(key);
       if (votes) worker->exchange->vote({.overflow = round % 3 == 2 ? 1U : 0U});
     }
     bool idle = false;
@@ -130,7 +149,8 @@ bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int r
 TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on either side") {
   REQUIRE(counts_openssl);
   for (const std::string name : {"shm", "tcp", "encrypted tcp", "verbs", "shm, votes", "tcp, votes",
-                                 "verbs, votes", "shm, clips", "tcp, clips"}) {
+                                 "verbs, votes", "shm, clips", "tcp, clips", "shm, sparse",
+                                 "tcp, sparse", "verbs, sparse", "shm, int4", "tcp, int4"}) {
     INFO(name);
     const bool votes = name.find("votes") != std::string::npos;  // and whole keys
     const std::string transport =
@@ -142,7 +162,7 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     options.encrypt_tcp = name == "encrypted tcp";
     const auto plane = std::move(*server::DataPlane::create(options, membership));
     PlanInput input;
-    input.key_elements = {100, 300'000, 17, 8192};
+    input.key_elements = kElements;
     input.cores_per_server = {2};
     input.whole_keys = votes;
     const auto plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
@@ -162,6 +182,8 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
       layout.clip_norm = 1.0F;
       layout.ema_decay = 0.9;
     }
+    if (name.ends_with("sparse")) layout.encoding = Encoding::kSparse;
+    if (name.ends_with("int4")) layout.encoding = Encoding::kInt4;
     layout.plan = plan;
     REQUIRE(plane->create_job(layout).ok());
     std::vector<std::unique_ptr<Worker>> workers;
@@ -169,6 +191,7 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
       workers.push_back(std::make_unique<Worker>(*plane, plan, w, transport));
     }
     REQUIRE(run_rounds(workers, 4, 1, false));  // initial parameters: nobody votes on them
+    for (auto& worker : workers) worker->compress(*plan, layout.encoding);
     REQUIRE(run_rounds(workers, 4, 3, votes));  // libraries may allocate at their first use
     allocations = 0;
     counting = true;

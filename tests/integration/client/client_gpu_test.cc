@@ -154,4 +154,17 @@ TEST_CASE("what a GPU's memory cannot be pushed by is refused by name, and chang
   }
 }
 
+TEST_CASE("gradients that are compressed are pushed from the host's memory only") {
+  const GpuAdapters adapters;
+  const auto server = std::move(*TestServer::start(1));
+  ClientOptions options = options_for(*server, "verbs");
+  options.workers = 1;
+  options.compress.encoding = Encoding::kInt8;
+  const auto client = std::move(*Client::connect(options));
+  REQUIRE(client->register_keys({{"a", 10}}).ok());
+  const auto refused = client->push_from(WalledMemory::create(1 << 20));
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message(), Catch::Contains("push_from: options.compress"));
+}
+
 }  // namespace phub

@@ -200,6 +200,17 @@ class PhubctlTest(unittest.TestCase):
             self.assertEqual(daemon.ctl("job", "close", "demo").returncode, 0)
             self.assertIn("ended", daemon.ctl("job", "inspect", "--id", str(job_id)).stdout)
 
+    def test_the_encoding_of_a_jobs_pushes_is_chosen_and_shown(self):
+        with Daemon() as daemon:
+            self.assertEqual(daemon.ctl("job", "create", "few", "--encoding", "int4").returncode, 0)
+            self.assertRegex(daemon.ctl("job", "inspect", "few").stdout, r"encoding +int4\n")
+            daemon.ctl("job", "create", "all")
+            self.assertNotIn("encoding", daemon.ctl("job", "inspect", "all").stdout)
+            self.assertEqual(daemon.ctl("job", "create", "x", "--encoding", "int3").returncode, 2)
+            lars = daemon.ctl("job", "create", "x", "--encoding", "sparse", "--rule", "lars")
+            self.assertEqual(lars.returncode, 2)
+            self.assertIn("encoding: sparse leaves rule lars", lars.stderr)
+
     def test_columns_of_a_table_line_up(self):
         with Daemon() as daemon:
             for name in ("a", "a-longer-name"):

@@ -125,6 +125,23 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--vote", refused.stderr)
 
+    def test_a_slow_worker_is_waited_for_by_every_policy_of_rounds(self):
+        words = ["stragglers", "--workers", "3", "--elements", "1000", "--compute-ms", "1",
+                 "--seconds", "0.2", "--blocks", "1", "--sleep-ms", "5"]
+        for transport in ("shm", "tcp"):
+            done = run(*words, "--transport", transport, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([(line["policy"], line["quorum"]) for line in lines],
+                             [("all, nobody slow", 3), ("all", 3), ("backup", 2), ("ssp", 1),
+                              ("async", 1)])
+            for line in lines:
+                self.assertGreaterEqual(line["round_seconds"], 0.001)
+                self.assertGreater(line["updates_per_second"], 0)
+        refused = run(*words, "--backups", "3")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--backups: 3 of 3 workers", refused.stderr)
+
     def test_two_servers_share_the_keys(self):
         objects = self.lines("exchange", "--workers", "2", "--servers", "2", "--server-cores", "1",
                              "--elements", "50000", "--iterations", "2", "--blocks", "2")
@@ -155,6 +172,14 @@ class BenchTest(unittest.TestCase):
             self.assertEqual([line["system"] for line in objects],
                              ["tall-fused", "tall-unfused", "wide-fused", "wide-unfused", "roof"])
             self.assertEqual(len({line["checksum"] for line in objects[:-1]}), 1)
+
+    def test_selectors_select_so_many_and_all_but_the_same(self):
+        objects = self.lines("select", "--elements", "100003", "--density", "0.01",
+                             "--iterations", "4", "--blocks", "2")
+        self.assertEqual([line["system"] for line in objects], ["exact", "histogram", "mstopk"])
+        self.assertEqual({line["selected"] for line in objects}, {1000})
+        self.assertEqual(objects[0]["checksum"], objects[1]["checksum"])
+        self.assertGreater(objects[2]["energy_of_exact"], 0.999)
 
     def test_the_end_of_a_connection_is_no_failure_of_it(self):
         for _ in range(40):  # one in ten failed while the other end left with its last write
@@ -199,6 +224,7 @@ class BenchTest(unittest.TestCase):
                 (["exchange", "--dtype", "fp16", "--roof"], "--no-roof"),
                 (["chunks", "--sizes", "0"], "--sizes"),
                 (["roof", "--threads", "4096"], "--threads"),
+                (["select", "--density", "2"], "--density"),
                 (["aggregate", "--rule", "rmsprop"], "--rule")]:
             done = run(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -20,7 +20,7 @@ DATA = pathlib.Path(__file__).parents[3] / "configs" / "data" / "mnist10k"
 CONFIG = """
 model { name: "lenet" }
 data { format: "idx" path: "%(data)s" }
-optimizer { rule: "%(rule)s" learning_rate: %(rate)s }
+optimizer { rule: "%(rule)s" learning_rate: %(rate)s %(rest)s }
 train { epochs: %(epochs)d batch: 32 evaluate: %(evaluate)s %(train)s }
 """
 WORKERS = 2
@@ -44,8 +44,8 @@ class LocalSteps(unittest.TestCase):
 
     def start(self, job, train, *more, rule="momentum", rate=0.01, epochs=1, evaluate=True):
         config = self.folder / f"{job}.textproto"
-        config.write_text(CONFIG % {"data": DATA, "rule": rule, "rate": rate, "epochs": epochs,
-                                    "evaluate": "true" if evaluate else "false", "train": train})
+        config.write_text(CONFIG % {"data": DATA, "rule": rule, "rate": rate, "rest": "",
+                                    "epochs": epochs, "evaluate": "true" if evaluate else "false", "train": train})
         return [subprocess.Popen(
             [processes.BIN / "phub-worker", "train", config, "--server", self.server.control,
              "--workers", str(WORKERS), "--index", str(index), "--job", job,
@@ -116,13 +116,21 @@ class Deltas(LocalSteps):
                    epochs=1000, evaluate=False)
 
 
+class Compressed(LocalSteps):
+    def test_what_replicas_and_passes_add_up_is_pushed_compressed(self):
+        steps = "max_steps: 10 groups: 2 accumulate: 2"
+        self.train("whole", steps, evaluate=False)
+        self.train("some", steps + " compress { density: 0.1 }", evaluate=False)
+        self.assertLess(3 * self.bytes_pushed("some"), self.bytes_pushed("whole"))
+
+
 class Shares(LocalSteps):
-    def run_with(self, job, *shares):
+    def run_with(self, job, *shares, rule="sgd", rest=""):
         workers = []
         for index, share in enumerate(shares):
             config = self.folder / f"{job}-{index}.textproto"
-            config.write_text(CONFIG % {"data": DATA, "rule": "sgd", "rate": 0.002, "epochs": 1,
-                                        "evaluate": "false",
+            config.write_text(CONFIG % {"data": DATA, "rule": rule, "rate": 0.002, "rest": rest,
+                                        "epochs": 1, "evaluate": "false",
                                         "train": f"max_steps: 40 {share}"})
             workers.append(subprocess.Popen(
                 [processes.BIN / "phub-worker", "train", config, "--server", self.server.control,
@@ -143,6 +151,11 @@ class Shares(LocalSteps):
         pairs = list(zip(parameters(self.folder / "even-0"), parameters(self.folder / "uneven-0")))
         self.assertGreater(len(pairs), 400_000)
         self.assertLess(max(abs(a - b) for a, b in pairs), 1e-4)
+
+    def test_the_meeting_before_has_nothing_of_the_jobs_rule_and_encoding(self):
+        more = 'compress { encoding: "int8" }'
+        self.assertEqual(self.run_with("rule", f'share: "1" {more}', f'share: "3" {more}', rule="adamw",
+                                       rest="beta1: 0.8 clip_norm: 5"), [16, 48])
 
     def test_measured_shares_divide_the_batch(self):
         self.assertGreater(min(self.run_with("auto", 'share: "auto"', 'share: "auto"')), 0)

@@ -221,6 +221,28 @@ class ThroughServers(Running):
         self.assertEqual(done.returncode, 2)
         self.assertIn("train.snapshot: needs servers", done.stderr)
 
+    def test_servers_may_be_named_by_the_command_line_alone(self):
+        config = self.config()
+        text = config.read_text()
+        config.write_text(text.replace("optimizer {", "optimizer { ema_decay: 0.9", 1))
+        done = run(processes.BIN / "phub-worker", "train", config, "--local")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("optimizer.ema_decay: needs servers", done.stderr)
+        config.write_text('timeout_ms: 1 servers: "127.0.0.1:1" servers: "127.0.0.1:2"\n' +
+                          text.replace("optimizer {", "optimizer { clip_norm: 1", 1))
+        done = run(processes.BIN / "phub-worker", "train", config)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("optimizer.clip_norm is found within one", done.stderr)
+        self.assertNotIn("optimizer.clip_norm",
+                         run(processes.BIN / "phub-worker", "train", config, "--server",
+                             "127.0.0.1:1").stderr)
+
+    def test_without_servers_nothing_is_compressed(self):
+        done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
+                   "--compress", "sparse", "--loss-scale", "128")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("train.compress: needs servers", done.stderr)
+
 
 def crc32c(data):
     """Bit by bit, after RFC 3720; masked as TensorFlow does."""

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ class CoreRig {
 
   // "shm" or "verbs", on the executable's RDMA devices; "all": as many workers over each transport,
   // tcp too, as the core has connections for.
-  explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {}) {
+  explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {},
+                   Encoding encoding = Encoding::kDense) {
     PlanInput input;
     input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
     input.chunk_bytes = kChunkBytes;
@@ -58,6 +60,7 @@ class CoreRig {
     layout_.rule = RuleKind::kNesterov;
     layout_.weight_decay = {0.0F};
     layout_.loss_scale = loss_scale;
+    layout_.encoding = encoding;
     layout_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     job_ = std::move(*server::JobMemory::create(layout_));
     on_core_ = std::move(*server::JobOnCore::create(layout_, 0, job_));
@@ -115,6 +118,20 @@ class CoreRig {
     send(worker, {.data = memory + RigWorker::kLines + place * kChunkBytes,
                   .bytes = kChunkBytes,
                   .immediate = wire::immediate(slot, layout_.epoch)});
+  }
+  // One worker pushes these bytes in the place of a chunk.
+  void push_bytes(std::uint32_t worker, std::uint32_t slot, std::span<const std::byte> bytes) {
+    std::byte* const place =
+        workers_[worker]->gradients->data() + RigWorker::kLines + slot * kChunkBytes;
+    std::memcpy(place, bytes.data(), bytes.size());
+    send(worker, {.data = place,
+                  .bytes = static_cast<std::uint32_t>(bytes.size()),
+                  .immediate = wire::immediate(slot, layout_.epoch)});
+  }
+  // Why the core let a worker go; empty: it let nobody go.
+  std::string_view reason() {
+    const auto event = core_->next_event();
+    return event ? event->reason : std::string_view();
   }
   // The core takes what there is.
   void run() {

@@ -43,6 +43,7 @@ class FakeDataPlane : public server::DataPlane {
   std::vector<server::RackTraffic> racks;  // of every job
   bool encrypts = false;
   std::uint64_t room_bytes = UINT64_MAX;
+  std::vector<std::uint32_t> dropped;  // workers, by drop_worker
 
   std::optional<server::JobLayout> layout(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
@@ -57,6 +58,9 @@ class FakeDataPlane : public server::DataPlane {
   Status connect_rack(const server::RackTarget& target) override {
     on_connect_rack(target);
     return {};
+  }
+  void drop_worker(std::uint64_t /*job_id*/, std::uint32_t worker) override {
+    dropped.push_back(worker);
   }
   Status reaches(const client::RdmaPort&, std::uint32_t) const override { return {}; }
   Status create_job(const server::JobLayout& layout) override {

@@ -28,6 +28,9 @@ struct StreamsJobOptions {
   RuleKind rule = RuleKind::kSum;
   LossScaling loss_scaling = LossScaling::kNone;
   std::uint32_t chunks_of_key = 1;  // at most
+  RoundPolicy rounds = {};
+  Hyper hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+  float weight_decay = 0.01F;
 };
 
 // One job on the core, and its workers' ends of the streams.
@@ -49,11 +52,13 @@ class StreamsJob {
     layout.epoch = options.epoch;
     layout.workers = options.workers;
     layout.rule = options.rule;
-    layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
-    layout.weight_decay.assign(input.key_elements.size(), 0.01F);
+    layout.hyper = options.hyper;
+    layout.weight_decay.assign(input.key_elements.size(), options.weight_decay);
     layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
     layout.adaptive.epsilon = 1e-6;
     layout.loss_scale.kind = options.loss_scaling;
+    layout.rounds = options.rounds;
+    layout.deterministic = options.rounds.waits_for_all();
     layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     PHUB_CHECK(layout.plan->chunks.size() == options.chunks, "no chunk is cut");
     memory = std::move(*server::JobMemory::create(layout));

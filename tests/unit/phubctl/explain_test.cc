@@ -267,6 +267,36 @@ TEST_CASE("steps that were left out are told, when they are more than a loss sca
   CHECK_THAT(c.find("skipped steps").what, Contains("3 updates of single chunks"));
 }
 
+TEST_CASE("of a job with a quorum it is told who is late, withheld or lost") {
+  Case c({});
+  c.job.clear_timing();
+  c.job.mutable_spec()->mutable_rounds()->set_quorum(3);
+  c.job.mutable_spec()->mutable_rounds()->set_staleness(2);
+  for (control::Member& member : *c.job.mutable_members()) {
+    member.mutable_staleness()->add_pushes(1000);
+  }
+  CHECK(c.topics() == Topics{"nothing stands out"});
+  c.job.mutable_members(2)->mutable_staleness()->set_dropped(50);
+  CHECK(c.topics() == Topics{"late pushes"});
+  CHECK_THAT(c.find("late pushes").what, Contains("5.0 %") && Contains("worker 2"));
+  c.job.mutable_members(1)->mutable_staleness()->set_withheld(400);
+  CHECK_THAT(c.find("bounded staleness").what, Contains("40.0 %") && Contains("2 rounds ahead"));
+  auto& done = *c.job.mutable_statistics()->mutable_quorum();
+  done.set_rounds(100);
+  CHECK(c.topics() == Topics{"late pushes", "bounded staleness"});
+  c.job.mutable_spec()->mutable_rounds()->set_patience_ms(700);
+  done.set_impatient(40);
+  CHECK_THAT(c.find("rounds without a quorum").what, Contains("40.0 %") && Contains("700 ms"));
+  c.job.mutable_spec()->mutable_rounds()->set_grace_ms(50);
+  done.set_graces(60);
+  CHECK_THAT(c.find("grace").what, Contains("60.0 %") && Contains("50 ms"));
+  c.job.mutable_members(1)->set_lost(true);
+  CHECK(c.topics() == Topics{"lost workers", "rounds without a quorum", "late pushes", "grace"});
+  c.job.mutable_members(0)->set_lost(true);
+  CHECK_THAT(c.find("lost workers").what,
+             Contains("worker 0") && Contains("fewer than 3 of its 4"));
+}
+
 TEST_CASE("a job that does not run is told why instead") {
   Case c({});
   c.job.clear_timing();

@@ -146,4 +146,31 @@ TEST_CASE("staging counts where tcp is offered, up to where workers are held bac
         bytes_pinned(large, {}) + bytes_of_staging(large));
 }
 
+TEST_CASE("where pushes are not dense all of them may be staged, whatever brings them") {
+  for (const Encoding encoding : {Encoding::kSparse, Encoding::kInt8, Encoding::kInt4}) {
+    JobLayout layout = layout_of(64 << 18, 32768, 4, RuleKind::kSum);
+    const std::uint64_t dense = bytes_pinned(layout, {});
+    layout.encoding = encoding;
+    CHECK(bytes_of_staging(layout) >=
+          layout.plan->chunks.size() * (4 - 1) * BufferPool::stride_of(32768));
+    CHECK(bytes_pinned(layout, {}) == dense + bytes_of_staging(layout));
+  }
+}
+
+TEST_CASE("with a quorum a sum of each chunk may be staged, whatever brings its pushes") {
+  JobLayout layout = layout_of(64 << 18, 32768, 4, RuleKind::kSum);
+  layout.rounds = {.quorum = 3};
+  const std::size_t chunks = layout.plan->chunks.size();
+  const std::size_t buffer = BufferPool::stride_of(32768);
+  CHECK(bytes_of_staging(layout) == (chunks + 15 + 4 * 17) * buffer);
+  const std::uint64_t dense = bytes_pinned(layout, {});
+  CHECK(bytes_pinned(layout, {.staging = true}) - dense == (15 + 4 * 17) * buffer);
+  layout.encoding = Encoding::kSparse;
+  CHECK(bytes_of_staging(layout) == (chunks + 15 + 4 * 17) * buffer);
+  CHECK(bytes_pinned(layout, {}) - dense == (15 + 4 * 17) * buffer);
+  layout.rounds = {};
+  layout.encoding = Encoding::kDense;
+  CHECK(dense - bytes_pinned(layout, {}) >= chunks * buffer);
+}
+
 }  // namespace phub::server

@@ -113,6 +113,58 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
          s.rule = RuleKind::kSgd;
          s.loss_scale.kind = LossScaling::kVoted;
        }},
+      {"rounds.quorum: 2 is not below workers", [](JobSpec& s) { s.rounds.quorum = 2; }},
+      {"order: deterministic contradicts rounds.quorum", [](JobSpec& s) { s.rounds.quorum = 1; }},
+      {"mean nothing without rounds.quorum", [](JobSpec& s) { s.rounds.grace_ms = 1; }},
+      {"mean nothing without rounds.quorum", [](JobSpec& s) { s.rounds.staleness = 1; }},
+      {"rounds.grace_ms: 600001",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .grace_ms = kGraceMsMax + 1};
+       }},
+      {"rounds.patience_ms: 0",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .patience_ms = 0};
+       }},
+      {"rounds.late: add contradicts rule mean",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .late = LatePushes::kAdd};
+       }},
+      {"rounds.grace_ms: means nothing where rounds.late is add",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .grace_ms = 1, .late = LatePushes::kAdd};
+       }},
+      {"rounds.weight: staleness means nothing where rounds.late is drop",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .weight = PushWeight::kStaleness};
+       }},
+      {"rounds.quorum: contradicts racks",
+       [](JobSpec& s) {
+         s.racks = {{"a", 1}, {"b", s.workers - 1}};
+         s.rounds.quorum = 1;
+       }},
+      {"rounds.quorum: contradicts loss_scaling voted",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.loss_scale.kind = LossScaling::kVoted;
+         s.rounds.quorum = 1;
+       }},
+      {"rounds.quorum: contradicts clip_norm",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.clip_norm = 1.0F;
+         s.rounds.quorum = 1;
+       }},
+      {"rounds.quorum: contradicts rule lars",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kLars;
+         s.rounds.quorum = 1;
+       }},
       {"racks[1].name: \"../b\" is no name of a rack",
        [](JobSpec& s) {
          s.racks = {{"a", 1}, {"../b", s.workers - 1}};

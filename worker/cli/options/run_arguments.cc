@@ -131,8 +131,20 @@ void apply_devices(const CudaChoice& choice, TrainConfig& train) {
   }
 }
 
-Status check_local(const WorkerConfig& config) {
+// Of servers the file may say another number than the command line, whose word is the last.
+Status check_servers(const WorkerConfig& config) {
+  const bool clips = config.optimizer().has_clip_norm();
+  if (clips && config.servers_size() > 1) {
+    return {Code::kInvalidArgument,
+            fmt::format("servers: are {}, and optimizer.clip_norm is found within one: leave one "
+                        "of the two out",
+                        config.servers_size())};
+  }
   if (config.servers_size() > 0) return {};
+  if (config.optimizer().has_ema_decay()) {
+    return {Code::kInvalidArgument,
+            "optimizer.ema_decay: needs servers; the average is in their snapshots"};
+  }
   if (config.workers() > 1) {
     return {Code::kInvalidArgument,
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
@@ -142,6 +154,9 @@ Status check_local(const WorkerConfig& config) {
   if (config.train().snapshot()) {
     return {Code::kInvalidArgument,
             "train.snapshot: needs servers; without them the momentum is beside the checkpoint"};
+  }
+  if (config.train().has_compress()) {
+    return {Code::kInvalidArgument, "train.compress: needs servers; without them nothing travels"};
   }
   if (config.train().has_share()) {
     return {Code::kInvalidArgument,
@@ -212,6 +227,9 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--local-steps", "train.local_steps", "N", "With delta: steps from one push to the next");
   command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
       ->type_name("FACTOR");
+  add("--compress", "train.compress.encoding", "HOW",
+      "Push less of each gradient: sparse (its largest elements), int8 or int4; the rest later");
+  add("--density", "train.compress.density", "SHARE", "With sparse: so much of each gradient");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");
   add("--metrics", "train.metrics", "FILE", "Write metrics to this file, one JSON object a line");
   add("--tensorboard", "train.tensorboard", "FOLDER", "Write event files for TensorBoard");
@@ -244,7 +262,7 @@ Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& argum
   PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   PHUB_RETURN_IF_ERROR(
       check_kernel_arguments(arguments.kernels, config.train().backend() == "onednn"));
-  PHUB_RETURN_IF_ERROR(check_local(config));
+  PHUB_RETURN_IF_ERROR(check_servers(config));
   return config;
 }
 

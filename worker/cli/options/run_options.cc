@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "common/base/late_notice.h"
 #include "common/base/log_value.h"
 #include "common/plan/plan.h"
+#include "common/text/late_notice.h"
 #include "worker/nn/models/models.h"
 #include "worker/train/exchange/local_steps.h"
 
@@ -60,6 +60,18 @@ LarsOptions lars_of(const OptimizerConfig& optimizer) {
   return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
 }
 
+CompressOptions compress_of(const TrainConfig& train) {
+  if (!train.has_compress()) return {};
+  const CompressConfig& compress = train.compress();
+  return {.encoding = kEncodingWords.parse(compress.encoding()).value(),
+          .density = compress.density(),
+          .dense_below = compress.dense_below(),
+          .error_feedback = compress.error_feedback(),
+          .momentum = compress.momentum(),
+          .warm_up_rounds = compress.warm_up_steps(),
+          .selector = kSelectorWords.parse(compress.selector()).value()};
+}
+
 AdaptiveOptions adaptive_of(const OptimizerConfig& optimizer) {
   return {optimizer.beta1(), optimizer.beta2(), optimizer.epsilon()};
 }
@@ -85,6 +97,18 @@ std::vector<RackSpec> racks_of(const WorkerConfig& config) {
   std::vector<RackSpec> racks;
   for (const JobRackConfig& rack : config.racks()) racks.push_back({rack.name(), rack.workers()});
   return racks;
+}
+
+RoundPolicy rounds_of(const WorkerConfig& config) {
+  if (!config.has_rounds()) return {};
+  const RoundsConfig& rounds = config.rounds();
+  return {.quorum = rounds.quorum(),
+          .grace_ms = rounds.grace_ms(),
+          .patience_ms = rounds.has_patience_ms() ? rounds.patience_ms()
+                                                  : std::max(1U, config.timeout_ms() / 3),
+          .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
+          .late = kLatePushesWords.parse(rounds.late()).value(),
+          .weight = kPushWeightWords.parse(rounds.weight()).value()};
 }
 
 train::DataOptions data_of(const DataConfig& config) {
@@ -193,7 +217,9 @@ ClientOptions client_of(const WorkerConfig& config) {
           .clip_norm = config.optimizer().clip_norm(),
           .ema_decay = config.optimizer().ema_decay(),
           .loss_scale = loss_scale_of(config.train()),
+          .compress = compress_of(config.train()),
           .deterministic = config.order() == "deterministic",
+          .rounds = rounds_of(config),
           .chunk_bytes = config.chunk_kib() * 1024,
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};

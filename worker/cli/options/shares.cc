@@ -24,7 +24,11 @@ ClientOptions meeting_of(const WorkerConfig& config) {
   options.rack_wire_type = DataType::kFloat32;
   options.hyper = {.gradient_scale = 0.0F};
   options.lars = {};
+  options.adaptive = {};
+  options.clip_norm = 0.0F;
+  options.ema_decay = 0.0;
   options.loss_scale = {};
+  options.compress = {};
   return options;
 }
 

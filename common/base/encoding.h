@@ -1,0 +1,31 @@
+// How the gradients of a job travel.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/words.h"
+
+namespace phub {
+
+// What a worker may push of a chunk: a property of the job, so that a server takes from nobody what
+// the job does not have.
+enum class Encoding : std::uint8_t {
+  kDense,   // all of its elements
+  kSparse,  // that, or some of them with their places: common/protocol/sparse_push.h
+  kInt8,    // that, or all in 8 bits with a scale for each block: kernels/quantise.h
+  kInt4,    // the same in 4
+};
+inline constexpr Words<Encoding, 4> kEncodingWords = {{"dense", "sparse", "int8", "int4"}};
+constexpr std::string_view name_of(Encoding encoding) { return kEncodingWords.of(encoding); }
+
+// How a worker chooses what it pushes of a gradient: kernels/sparse.h.
+enum class Selector : std::uint8_t {
+  kExact,       // the largest k, by a partial sort of a copy
+  kHistogram,   // the largest k, by counts of the magnitudes' digits: from the first on
+  kThresholds,  // MSTopK of Shi et al. (arXiv 2010.10458): nearly the largest k, by comparisons
+};
+inline constexpr Words<Selector, 3> kSelectorWords = {{"exact", "histogram", "mstopk"}};
+constexpr std::string_view name_of(Selector selector) { return kSelectorWords.of(selector); }
+
+}  // namespace phub

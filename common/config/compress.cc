@@ -1,0 +1,64 @@
+#include "common/config/compress.h"
+
+#include <cmath>
+
+namespace phub {
+namespace {
+
+// Its own fields.
+void check_fields(const CompressConfig& compress, ConfigCheck& check) {
+  check.one_of("encoding", compress.encoding(), {"sparse", "int8", "int4"});
+  for (const char* const field : {"density", "warm_up_steps", "selector"}) {
+    check.unused_unless(compress.encoding() == "sparse", field, "unless encoding is \"sparse\"");
+  }
+  const float density = compress.density();
+  check.require(density > 0.0F && density <= 1.0F, "density",
+                fmt::format("{} is not above 0 and at most 1", density));
+  const float momentum = compress.momentum();
+  check.require(momentum >= 0.0F && momentum < 1.0F, "momentum",
+                fmt::format("{} is not at least 0 and below 1", momentum));
+  check.require(momentum == 0.0F || compress.error_feedback(), "momentum",
+                "contradicts error_feedback: false: what it adds up is lost with the rest; remove "
+                "one of them");
+  check.one_of("selector", compress.selector(), {"histogram", "exact", "mstopk"});
+}
+
+// What it contradicts. Of a job the servers refuse the same (server/job/spec_check.cc), but for
+// what they do not know of.
+void check_beside(const WorkerConfig& config, ConfigCheck& check) {
+  const std::string& rule = config.optimizer().rule();
+  const TrainConfig& train = config.train();
+  check.require(
+      train.compress().momentum() == 0.0F || rule == "sgd", "momentum",
+      fmt::format("contradicts optimizer.rule: \"{}\", which has a memory of its own; use rule "
+                  "\"sgd\", or remove it here",
+                  rule));
+  check.require(rule != "lars", "encoding",
+                "contradicts optimizer.rule: \"lars\", which needs the norms of whole gradients; "
+                "use \"momentum\", or remove compress");
+  check.require(
+      config.racks_size() == 0, "encoding",
+      "contradicts racks: sums between racks are whole; use one rack, or remove compress");
+  check.require(!train.loss_scale().has_dynamic(), "encoding",
+                "contradicts loss_scale.dynamic: what is kept back would have an older scale; use "
+                "loss_scale.factor, or remove compress");
+  check.require(train.payload() == "gradient", "encoding",
+                fmt::format("contradicts train.payload: \"{}\", of which a worker keeps what is "
+                            "not shared in its own parameters: it would be pushed twice; use "
+                            "payload: \"gradient\", or remove compress",
+                            train.payload()));
+  check.require(train.gpu_direct() != "required", "encoding",
+                "contradicts gpu_direct: \"required\": gradients are compressed in the host's "
+                "memory; use gpu_direct: \"auto\", or remove compress");
+}
+
+}  // namespace
+
+void check_compress(const WorkerConfig& config, ConfigCheck train) {
+  if (!config.train().has_compress()) return;
+  ConfigCheck check = train.nested("compress", config.train().compress());
+  check_fields(config.train().compress(), check);
+  check_beside(config, check);
+}
+
+}  // namespace phub

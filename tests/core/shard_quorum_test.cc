@@ -1,0 +1,311 @@
+// Rounds that need not have every worker's push: what arrives, who is replied to, what comes out.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "server/chunks/shard.h"
+#include "server/job/footprint.h"
+
+namespace phub::server {
+namespace {
+
+using Workers = std::vector<std::uint32_t>;
+
+// One chunk, all of whose elements are alike.
+struct QuorumRig {
+  JobLayout layout;
+  std::unique_ptr<BufferPool> staging;
+  std::unique_ptr<Shard> shard;
+  std::vector<std::vector<float>> memory;  // by worker, of pushes in place
+
+  QuorumRig(std::uint32_t workers, const RoundPolicy& policy, RuleKind rule = RuleKind::kSum,
+            DataType type = DataType::kFloat32)
+      : memory(workers, std::vector<float>(100)) {
+    PlanInput input;
+    input.key_elements = {100};
+    input.wire_type = type;
+    input.cores_per_server = {1};
+    layout.workers = workers;
+    layout.wire_type = type;
+    layout.rule = rule;
+    layout.hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F};
+    layout.deterministic = false;
+    layout.rounds = policy;
+    layout.weight_decay = {0.0F};
+    layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    make_shard();
+  }
+  void make_shard() {
+    shard.reset();
+    staging =
+        std::move(*BufferPool::create(staging_buffers(layout, 0), staging_buffer_bytes(layout)));
+    shard = std::make_unique<Shard>(layout, 0, std::move(*JobMemory::create(layout)), *staging);
+  }
+
+  PushResult push(std::uint32_t worker, float value, bool staged = true) {
+    std::vector<float>& values = memory[worker];
+    std::fill(values.begin(), values.end(), value);
+    auto* place = reinterpret_cast<std::byte*>(values.data());
+    if (staged || layout.wire_type != DataType::kFloat32) {
+      place = staging->take();
+      kernels::convert(place, layout.wire_type, reinterpret_cast<std::byte*>(values.data()),
+                       DataType::kFloat32, values.size());
+    }
+    return shard->on_push({.worker = worker,
+                           .slot = 0,
+                           .data = place,
+                           .bytes = shard->push_bytes(0),
+                           .staged = place != reinterpret_cast<std::byte*>(values.data()),
+                           .hyper = &layout.hyper});
+  }
+  // Who is replied to.
+  Workers released() const {
+    const auto released = shard->rounds()->released();
+    return {released.begin(), released.end()};
+  }
+  float result() const {
+    std::vector<float> values(100);
+    kernels::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
+                     shard->reply(0).data(), layout.wire_type, values.size());
+    for (const float value : values) REQUIRE(value == values[0]);
+    return values[0];
+  }
+  void start_grace() { shard->rounds()->graces.push(0, 7); }
+  const LateCounters& late(std::uint32_t worker) const { return shard->rounds()->late()[worker]; }
+};
+
+constexpr RoundPolicy backup_workers(std::uint32_t quorum) { return {.quorum = quorum}; }
+constexpr RoundPolicy asynchronous(std::uint32_t staleness = kAnyStaleness) {
+  return {.quorum = 1, .staleness = staleness, .late = LatePushes::kAdd};
+}
+
+}  // namespace
+
+TEST_CASE("a round is complete with its quorum, and those who are in it are replied to") {
+  for (const bool staged : {true, false}) {
+    QuorumRig rig(3, backup_workers(2));
+    CHECK(rig.push(2, 1.0F, staged) == PushResult::kOpened);
+    CHECK(rig.released().empty());
+    CHECK(rig.push(0, 2.0F, staged) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{0, 2});
+    CHECK(rig.result() == 3.0F);
+    CHECK(rig.staging->in_use() == 0);
+    CHECK(rig.shard->rounds()->counters.incomplete.value() == 1);
+  }
+}
+
+TEST_CASE("a late push is dropped, counted, and replied to with the current parameters") {
+  QuorumRig rig(3, backup_workers(2));
+  rig.push(0, 1.0F);
+  rig.push(1, 2.0F);
+  CHECK(rig.push(2, 100.0F) == PushResult::kDropped);
+  CHECK(rig.released() == Workers{2});
+  CHECK(rig.result() == 3.0F);
+  CHECK(rig.staging->in_use() == 0);
+  CHECK(rig.late(2).dropped.value() == 1);
+  CHECK(rig.late(2).pushes[1].value() == 1);
+  // What it pushes next is computed from these.
+  CHECK(rig.push(2, 4.0F) == PushResult::kOpened);
+  CHECK(rig.push(0, 5.0F) == PushResult::kCompleted);
+  CHECK(rig.result() == 9.0F);
+  CHECK(rig.late(2).pushes[0].value() == 1);
+}
+
+TEST_CASE("a late push is added to the round that is under way, if late pushes are added") {
+  QuorumRig rig(3, {.quorum = 2, .late = LatePushes::kAdd});
+  rig.push(0, 1.0F);
+  rig.push(1, 2.0F);
+  CHECK(rig.push(2, 10.0F) == PushResult::kTaken);
+  CHECK(rig.released() == Workers{2});  // nobody waits
+  CHECK(rig.result() == 3.0F);
+  CHECK(rig.push(1, 20.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{1});
+  CHECK(rig.result() == 30.0F);
+  CHECK(rig.late(2).pushes[1].value() == 1);
+  CHECK(rig.late(2).dropped.value() == 0);
+}
+
+TEST_CASE("a quorum of one takes each push as it comes, and says how old it is") {
+  QuorumRig rig(2, asynchronous());
+  for (std::uint32_t i = 1; i <= 5; ++i) {
+    CHECK(rig.push(0, 1.0F) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{0});
+  }
+  CHECK(rig.push(1, 7.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{1});
+  CHECK(rig.result() == 7.0F);
+  CHECK(rig.late(0).pushes[0].value() == 5);
+  CHECK(rig.late(1).pushes[3].value() == 1);  // 4 to 7
+}
+
+TEST_CASE("a worker too far ahead has its reply when the slowest has caught up") {
+  QuorumRig rig(3, asynchronous(1));
+  CHECK(rig.push(0, 1.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{0});  // 1 ahead
+  CHECK(rig.push(0, 2.0F) == PushResult::kCompleted);
+  CHECK(rig.released().empty());  // 2 ahead
+  CHECK(rig.result() == 2.0F);    // it counts all the same
+  CHECK(rig.push(1, 3.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{1});
+  CHECK(rig.push(2, 4.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{0, 2});
+  CHECK(rig.late(0).withheld.value() == 1);
+  CHECK(rig.late(1).withheld.value() == 0);
+}
+
+TEST_CASE("a worker that waits for its reply may not push the chunk") {
+  QuorumRig rig(3, asynchronous(0));
+  rig.push(0, 1.0F);
+  CHECK(rig.push(0, 1.0F) == PushResult::kTooEarly);  // withheld
+  QuorumRig other(3, backup_workers(2));
+  other.push(0, 1.0F);
+  CHECK(other.push(0, 1.0F) == PushResult::kTooEarly);  // in the round
+  CHECK(other.staging->in_use() == 1);
+}
+
+TEST_CASE("in grace a round takes more pushes, until all are there or it is over") {
+  QuorumRig rig(4, {.quorum = 2, .grace_ms = 5});
+  rig.push(0, 1.0F);
+  CHECK(rig.push(1, 2.0F) == PushResult::kQuorum);
+  rig.start_grace();
+  CHECK(rig.released().empty());
+  CHECK(rig.push(2, 4.0F) == PushResult::kTaken);
+  SECTION("it is over") {
+    CHECK(rig.shard->end_round() == 0);
+    CHECK(rig.released() == Workers{0, 1, 2});
+    CHECK(rig.result() == 7.0F);
+    CHECK(rig.shard->rounds()->counters.graces.value() == 1);
+    CHECK(rig.push(3, 8.0F) == PushResult::kDropped);
+  }
+  SECTION("all are there") {
+    CHECK(rig.push(3, 8.0F) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{0, 1, 2, 3});
+    CHECK(rig.result() == 15.0F);
+    CHECK(rig.shard->rounds()->counters.graces.value() == 0);
+  }
+  CHECK(rig.shard->rounds()->graces.empty());
+}
+
+TEST_CASE("a round whose patience is over goes on without its quorum") {
+  QuorumRig rig(3, backup_workers(2));
+  CHECK(rig.push(1, 3.0F, /*staged=*/false) == PushResult::kOpened);
+  rig.shard->rounds()->waits.push(0, 7);
+  CHECK(rig.shard->rounds()->first_end() == 7);
+  CHECK(rig.shard->end_round() == 0);
+  CHECK(rig.released() == Workers{1});
+  CHECK(rig.result() == 3.0F);
+  CHECK(rig.shard->rounds()->counters.impatient.value() == 1);
+  CHECK_FALSE(rig.shard->rounds()->has_ends());
+}
+
+TEST_CASE("the mean of a round is over those who came, if nothing else was asked for") {
+  QuorumRig rig(4, backup_workers(2), RuleKind::kMean);
+  rig.layout.averages_pushes = true;
+  rig.make_shard();
+  rig.push(3, 1.0F);
+  rig.push(1, 2.0F);
+  CHECK(rig.result() == 1.5F);
+}
+
+TEST_CASE("a stale push weighs less, in every wire type, staged or in place") {
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    for (const bool staged : {true, false}) {
+      QuorumRig rig(3, {.quorum = 2, .late = LatePushes::kAdd, .weight = PushWeight::kStaleness},
+                    RuleKind::kSum, type);
+      rig.push(0, 1.0F, staged);
+      rig.push(1, 2.0F, staged);
+      rig.push(0, 1.0F, staged);
+      rig.push(1, 2.0F, staged);
+      rig.push(0, 1.0F, staged);
+      CHECK(rig.push(2, 9.0F, staged) ==
+            PushResult::kCompleted);  // two rounds old: a third; worker 0 one
+      CHECK(rig.result() == 3.5F);
+      rig.push(1, 2.0F, staged);  // one round old: a half
+      rig.push(2, 4.0F, staged);
+      CHECK(rig.result() == 5.0F);
+      CHECK(rig.staging->in_use() == 0);
+    }
+  }
+}
+
+TEST_CASE("the first round of a rule with parameters waits for all") {
+  QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
+  CHECK(rig.push(0, 5.0F) == PushResult::kAccepted);
+  CHECK(rig.push(1, 6.0F) == PushResult::kAccepted);
+  CHECK_FALSE(rig.shard->lose(1));
+  CHECK(rig.push(2, 7.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{0, 1, 2});
+  CHECK(rig.result() == 5.0F);
+  CHECK(rig.push(2, 1.0F) == PushResult::kCompleted);
+  CHECK(rig.result() == 4.0F);
+  CHECK(rig.late(2).pushes[0].value() == 1);
+}
+
+TEST_CASE("without worker 0 the next one's hyper-parameters hold") {
+  QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
+  for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 5.0F);
+  CHECK(rig.shard->lose(0));
+  rig.layout.hyper.learning_rate = 0.5F;
+  rig.push(2, 2.0F);
+  CHECK(rig.result() == 3.0F);
+  rig.push(1, 2.0F);
+  CHECK(rig.result() == 2.0F);
+  rig.push(2, 2.0F);
+  CHECK(rig.result() == 1.0F);
+}
+
+TEST_CASE("a snapshot's round is the steps of the slowest worker that is there") {
+  QuorumRig rig(3, asynchronous(kAnyStaleness));
+  constexpr std::uint64_t kFirst = 7;
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst);
+  for (int i = 0; i < 5; ++i) rig.push(0, 1.0F);
+  rig.push(1, 1.0F);
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst);
+  rig.push(2, 1.0F);
+  rig.push(2, 1.0F);
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst + 1);
+  CHECK(rig.shard->lose(1));
+  CHECK(rig.shard->rounds_to_copy(kFirst) == kFirst + 2);
+}
+
+TEST_CASE("a lost worker's push counts, and nobody waits for it") {
+  SECTION("the round is complete without it") {
+    QuorumRig rig(3, {.quorum = 2, .grace_ms = 5});
+    rig.push(0, 1.0F, /*staged=*/false);
+    rig.push(1, 2.0F, /*staged=*/false);
+    rig.start_grace();
+    rig.memory[1].assign(100, 99.0F);  // nobody reads it any more
+    CHECK(rig.shard->lose(2));
+    REQUIRE(rig.shard->go_on(0));
+    CHECK(rig.shard->go_on(0));  // another loss, before its turn comes
+    CHECK(rig.released().empty());
+    CHECK(rig.shard->rounds()->first_end() == 0);
+    CHECK(rig.shard->end_round() == 0);
+    CHECK(rig.released() == Workers{0, 1});
+    CHECK(rig.result() == 3.0F);
+    CHECK_FALSE(rig.shard->rounds()->has_ends());
+    CHECK(rig.shard->rounds()->counters.graces.value() == 0);
+  }
+  SECTION("who was too far ahead of it is not any more") {
+    QuorumRig rig(3, asynchronous(0));
+    rig.push(0, 1.0F);
+    rig.push(1, 1.0F);
+    CHECK(rig.released().empty());
+    CHECK(rig.shard->lose(2));
+    CHECK_FALSE(rig.shard->go_on(0));
+    CHECK(rig.released() == Workers{0, 1});
+  }
+  SECTION("a quorum is at most of those who are left") {
+    QuorumRig rig(3, backup_workers(2));
+    rig.push(2, 1.0F);
+    CHECK(rig.shard->lose(0));
+    CHECK_FALSE(rig.shard->go_on(0));
+    CHECK(rig.shard->lose(1));
+    REQUIRE(rig.shard->go_on(0));
+    CHECK(rig.shard->end_round() == 0);
+    CHECK(rig.released() == Workers{2});
+    CHECK(rig.push(2, 5.0F) == PushResult::kCompleted);
+    CHECK_FALSE(rig.shard->lose(2));
+  }
+}
+
+}  // namespace phub::server

@@ -1,0 +1,172 @@
+// Compressed gradients through libphub and whole daemons: every worker receives the sum of what was
+// pushed, over each transport with the same bits.
+#include "kernels/sparse.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "common/plan/plan.h"
+#include "common/protocol/job_spec.h"
+#include "common/protocol/sparse_push.h"
+#include "kernels/quantise.h"
+#include "tests/support/hang_guard.h"
+#include "tests/support/run_workers.h"
+#include "tests/support/server/test_server.h"
+#include "tests/support/transports/tested_transports.h"
+#include "worker/client/phub.h"
+#include "worker/compress/compressor.h"
+
+namespace phub::testing {
+namespace {
+
+constexpr std::uint32_t kWorkers = 3;
+constexpr std::uint32_t kRounds = 5;
+const std::vector<KeySpec> kKeys = {
+    {"bias", 30}, {"large", 200'000}, {"small", 900}, {"odd", 8193}};
+
+float gradient(std::uint32_t worker, std::uint32_t round, KeyId key, std::size_t i) {
+  const auto mixed =
+      static_cast<std::uint32_t>(i * 2654435761U + worker * 40503U + key * 9973U + round * 7919U);
+  return (static_cast<float>((mixed >> 8) % 2001) - 1000.0F) / 977.0F;
+}
+
+void fill(std::span<float> to, std::uint32_t worker, std::uint32_t round, KeyId key) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = gradient(worker, round, key, i);
+}
+
+// What a server adds up: of each worker what its compressor leaves, in their order.
+class Expected {
+ public:
+  explicit Expected(const ClientOptions& options, std::uint32_t cores)
+      : encoding_(options.compress.encoding),
+        plan_(*make_plan(plan_input({.workers = kWorkers,
+                                     .wire_type = options.wire_type,
+                                     .rule = options.rule,
+                                     .chunk_bytes = options.chunk_bytes,
+                                     .keys = kKeys},
+                                    {cores}))) {
+    for (std::uint32_t w = 0; w < kWorkers; ++w) {
+      compressors_.emplace_back(plan_, kKeys, options.wire_type, options.compress);
+    }
+  }
+
+  std::vector<float> sum(std::uint32_t round, KeyId key) {
+    std::vector<float> sum(kKeys[key].elements);
+    for (std::uint32_t w = 0; w < kWorkers; ++w) {
+      std::vector<float> arena(plan_.arena_elements);
+      const std::span<float> own(arena.data() + plan_.key_offset[key], sum.size());
+      fill(own, w, round, key);
+      if (compressors_[w].is_dense(key)) {
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+        continue;
+      }
+      compressors_[w].compress(key, reinterpret_cast<std::byte*>(arena.data()));
+      for (std::uint32_t i = 0; i < plan_.chunk_count[key]; ++i) {
+        const std::uint32_t id = plan_.first_chunk[key] + i;
+        const Chunk& chunk = plan_.chunks[id];
+        add(sum.data() + chunk.arena_offset - plan_.key_offset[key], chunk,
+            {arena.data() + chunk.arena_offset, compressors_[w].push_bytes()[id] / sizeof(float)});
+      }
+    }
+    return sum;
+  }
+
+ private:
+  void add(float* sum, const Chunk& chunk, std::span<const float> push) const {
+    const auto bytes = std::as_bytes(push);
+    if (push.size() == chunk.elements) {
+      for (std::size_t i = 0; i < push.size(); ++i) sum[i] += push[i];
+    } else if (encoding_ == Encoding::kSparse) {
+      const auto some = wire::sparse_at(bytes.data());
+      kernels::scatter_add(sum, some.indices, {some.values, DataType::kFloat32}, some.count);
+    } else {
+      kernels::add_quantised({sum, chunk.elements}, bytes.data(), kernels::bits_of(encoding_));
+    }
+  }
+
+  Encoding encoding_;
+  Plan plan_;
+  std::vector<compress::Compressor> compressors_;
+};
+
+TEST_CASE("every worker receives the sum of what all pushed, over each transport") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
+  for (const std::string& transport : tested_transports()) {
+    INFO(transport << " " << name_of(encoding));
+    const auto server = std::move(*TestServer::start(2));
+    const ClientOptions options = {.servers = {server->address()},
+                                   .job = "sparse",
+                                   .workers = kWorkers,
+                                   .transport = transport,
+                                   .compress = {.encoding = encoding},
+                                   .timeout = kHangGuard};
+    std::vector<std::vector<std::vector<float>>> wanted(kRounds);
+    Expected expected(options, 2);
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      for (KeyId key = 0; key < kKeys.size(); ++key) {
+        wanted[round].push_back(expected.sum(round, key));
+      }
+    }
+    const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        for (auto key = static_cast<KeyId>(kKeys.size()); key-- > 0;) {
+          fill(client.gradient<float>(key), client.worker_index(), round, key);
+          PHUB_RETURN_IF_ERROR(client.push(key));
+        }
+        PHUB_RETURN_IF_ERROR(client.wait_all());
+        for (KeyId key = 0; key < kKeys.size(); ++key) {
+          const auto sum = client.parameter<float>(key);
+          if (std::memcmp(sum.data(), wanted[round][key].data(), sum.size_bytes()) == 0) continue;
+          return {Code::kDataLoss,
+                  kKeys[key].name + " is another sum in round " + std::to_string(round)};
+        }
+      }
+      const ClientStatistics statistics = client.statistics();
+      const std::uint64_t fewer = encoding == Encoding::kSparse ? 10
+                                  : encoding == Encoding::kInt8 ? 3
+                                                                : 5;
+      const bool is_less = statistics.bytes_pushed * fewer < statistics.bytes_received;
+      return is_less ? Status() : Status(Code::kInternal, "pushes are too large beside replies");
+    });
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
+TEST_CASE("a job that cannot be compressed is refused with both reasons") {
+  const auto server = std::move(*TestServer::start(1));
+  ClientOptions options = {.servers = {server->address()},
+                           .job = "sparse",
+                           .workers = 2,
+                           .compress = {.encoding = Encoding::kSparse, .density = 0.01F},
+                           .timeout = kHangGuard};
+  const auto error = [&](const ClientOptions& changed) {
+    const Status status = run_workers(changed, kKeys, [](Client&) { return Status(); });
+    return status.message();
+  };
+  ClientOptions lars = options;
+  lars.rule = RuleKind::kLars;
+  CHECK_THAT(error(lars),
+             Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("lars"));
+  ClientOptions voted = options;
+  voted.rule = RuleKind::kSgd;
+  voted.loss_scale = {.kind = LossScaling::kVoted};
+  CHECK_THAT(error(voted),
+             Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("loss_scaling"));
+  ClientOptions momentum = options;
+  momentum.rule = RuleKind::kMomentum;
+  momentum.compress.momentum = 0.9F;
+  CHECK_THAT(error(momentum), Catch::Matchers::Contains("compress: momentum"));
+  momentum.rule = RuleKind::kSgd;
+  momentum.compress.error_feedback = false;
+  CHECK_THAT(error(momentum), Catch::Matchers::Contains("error_feedback is off"));
+  ClientOptions racks = options;
+  racks.racks = {{"a", 1}, {"b", 1}};
+  CHECK_THAT(error(racks),
+             Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("racks"));
+  options.compress.density = 2.0F;
+  CHECK_THAT(error(options), Catch::Matchers::Contains("density"));
+}
+
+}  // namespace
+}  // namespace phub::testing

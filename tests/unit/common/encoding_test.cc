@@ -1,0 +1,72 @@
+// What a job may say of its pushes' encoding: what contradicts it is named, with the cure.
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "common/protocol/job_message.h"
+#include "server/job/spec_check.h"
+
+namespace phub::server {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr Encoding kEncodings[] = {Encoding::kSparse, Encoding::kInt8, Encoding::kInt4};
+
+std::string refusal(Encoding encoding, const std::function<void(JobSpec&)>& change) {
+  JobSpec spec{.workers = 2, .rule = RuleKind::kSgd, .keys = {{"w", 10}}};
+  spec.encoding = encoding;
+  change(spec);
+  return validate(spec).message();
+}
+
+}  // namespace
+
+TEST_CASE("an encoding is refused beside racks, lars and votes, by both names, and else taken") {
+  const auto racks = [](JobSpec& spec) { spec.racks = {{"a", 1}, {"b", 1}}; };
+  const auto lars = [](JobSpec& spec) { spec.rule = RuleKind::kLars; };
+  const auto votes = [](JobSpec& spec) { spec.loss_scale.kind = LossScaling::kVoted; };
+  for (const auto& change : {std::function<void(JobSpec&)>(racks), {lars}, {votes}}) {
+    CHECK(refusal(Encoding::kDense, change).empty());
+  }
+  for (const Encoding encoding : kEncodings) {
+    const std::string word = "encoding: " + std::string(name_of(encoding));
+    CHECK_THAT(refusal(encoding, racks),
+               Contains(word) && Contains("racks has 2") && Contains("choose dense, or one rack"));
+    CHECK_THAT(refusal(encoding, lars),
+               Contains(word) && Contains("rule lars") && Contains("choose dense, or momentum"));
+    CHECK_THAT(refusal(encoding, votes), Contains(word) && Contains("loss_scaling voted") &&
+                                             Contains("choose dense, or a static scale"));
+    CHECK(refusal(encoding, [](JobSpec& spec) {
+            spec.rule = RuleKind::kAdamW;
+            spec.clip_norm = 1.0F;
+            spec.ema_decay = 0.9;
+            spec.loss_scale = {.kind = LossScaling::kStatic, .factor = 128.0F};
+          }).empty());
+    CHECK(refusal(encoding, [](JobSpec& spec) {
+            spec.deterministic = false;
+            spec.rounds = {.quorum = 1, .late = LatePushes::kAdd};
+          }).empty());
+  }
+}
+
+TEST_CASE("an encoding crosses the control plane, and all workers have the same") {
+  for (const Encoding encoding : kEncodings) {
+    JobSpec spec{.keys = {{"w", 10}}};
+    spec.encoding = encoding;
+    control::JobSpec message;
+    fill(spec, message);
+    add_keys(spec.keys, message);
+    const auto read = spec_from(message);
+    REQUIRE(read);
+    CHECK(read->encoding == encoding);
+    JobSpec dense = spec;
+    dense.encoding = Encoding::kDense;
+    CHECK(compare(spec, *read).ok());
+    CHECK_THAT(compare(dense, spec).message(),
+               Contains("encoding is dense in the job but " + std::string(name_of(encoding))));
+    message.set_encoding(static_cast<control::Encoding>(4));
+    CHECK_FALSE(spec_from(message));
+  }
+}
+
+}  // namespace phub::server

@@ -1,0 +1,126 @@
+#include "worker/compress/compressor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/protocol/sparse_push.h"
+#include "kernels/quantise.h"
+#include "kernels/sparse.h"
+
+namespace phub::compress {
+namespace {
+
+constexpr double kFirstDensity = 0.25;  // of a warm-up: DGC's
+
+// A chunk of one key is one that nobody else's gradient waits for.
+bool has_own_chunks(const Plan& plan, KeyId key) {
+  const auto first = plan.chunks.begin() + plan.first_chunk[key];
+  return std::all_of(first, first + plan.chunk_count[key],
+                     [](const Chunk& chunk) { return chunk.segment_count == 1; });
+}
+
+}  // namespace
+
+Compressor::Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType wire_type,
+                       const CompressOptions& options)
+    : plan_(plan), type_(wire_type), options_(options), keys_(keys.size()) {
+  for (const Chunk& chunk : plan.chunks) {
+    push_bytes_.push_back(static_cast<std::uint32_t>(chunk.elements * size_of(type_)));
+  }
+  std::uint64_t largest = 0;
+  for (KeyId key = 0; key < keys.size(); ++key) {
+    const std::uint64_t elements = keys[key].elements;
+    if (elements < options.dense_below || !has_own_chunks(plan, key)) continue;
+    keys_[key].feedback.emplace(
+        elements, FeedbackOptions{.keeps = options.error_feedback, .momentum = options.momentum});
+    largest = std::max(largest, elements);
+  }
+  indices_.resize(largest);
+  values_.resize(largest);
+  scratch_.resize(kernels::scratch_of(options.selector, largest));
+}
+
+double Compressor::density(KeyId key) const {
+  const double last = options_.density;
+  const std::uint32_t round = keys_[key].rounds;
+  if (round >= options_.warm_up_rounds || last >= kFirstDensity) return last;
+  const double done = static_cast<double>(round) / options_.warm_up_rounds;
+  return kFirstDensity * std::pow(last / kFirstDensity, done);
+}
+
+std::size_t Compressor::select(KeyId key, std::span<const float> values) {
+  const double wanted = std::round(density(key) * static_cast<double>(values.size()));
+  const auto count = std::min(values.size(), static_cast<std::size_t>(std::max(1.0, wanted)));
+  kernels::select(options_.selector, values, count, {indices_.data(), values_.data()}, scratch_,
+                  {.draw = keys_[key].rounds});
+  return count;
+}
+
+void Compressor::compress(KeyId key, std::byte* arena) {
+  Key& own = keys_[key];
+  if (!own.feedback) return;
+  const std::byte* const gradient = arena + plan_.key_offset[key] * size_of(type_);
+  const std::span<const float> values = own.feedback->add({gradient, type_});
+  const bool is_sparse = options_.encoding == Encoding::kSparse;
+  const std::size_t count = is_sparse ? select(key, values) : 0;
+  ++own.rounds;
+  std::size_t first = 0;
+  const std::uint32_t begin = plan_.first_chunk[key];
+  for (std::uint32_t id = begin; id < begin + plan_.chunk_count[key]; ++id) {
+    const Chunk& chunk = plan_.chunks[id];
+    const Part part = {.offset = chunk.arena_offset - plan_.key_offset[key],
+                       .elements = chunk.elements,
+                       .place = arena + chunk.arena_offset * size_of(type_)};
+    if (!is_sparse) {
+      push_bytes_[id] = write_quantised(part, own);
+      continue;
+    }
+    const std::span<const std::uint32_t> left(indices_.data() + first, count - first);
+    const auto end = std::lower_bound(left.begin(), left.end(), part.offset + part.elements);
+    const auto some = static_cast<std::size_t>(end - left.begin());
+    push_bytes_[id] = wire::is_smaller_sparse(some, part.elements, type_)
+                          ? write_some(part, left.first(some), values_.data() + first, own)
+                          : write_all(part, own);
+    first += some;
+  }
+}
+
+std::uint32_t Compressor::write_quantised(const Part& part, Key& key) {
+  const kernels::Bits bits = kernels::bits_of(options_.encoding);
+  const std::size_t bytes = kernels::quantised_bytes(part.elements, bits);
+  if (bytes >= part.elements * size_of(type_)) return write_all(part, key);
+  kernels::quantise(part.place, key.feedback->rest().subspan(part.offset, part.elements), bits);
+  const std::span<float> read(values_.data(), part.elements);
+  std::fill(read.begin(), read.end(), 0.0F);
+  kernels::add_quantised(read, part.place, bits);
+  for (std::size_t i = 0; i < read.size(); ++i) key.feedback->sent(part.offset + i, read[i]);
+  return static_cast<std::uint32_t>(bytes);
+}
+
+std::uint32_t Compressor::write_some(const Part& part, std::span<const std::uint32_t> indices,
+                                     float* values, Key& key) {
+  const wire::SparsePlace to =
+      wire::begin_sparse(part.place, static_cast<std::uint32_t>(indices.size()));
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    to.indices[i] = indices[i] - static_cast<std::uint32_t>(part.offset);
+  }
+  auto* const bytes = reinterpret_cast<std::byte*>(values);
+  kernels::convert(to.values, type_, bytes, DataType::kFloat32, indices.size());
+  kernels::convert(bytes, DataType::kFloat32, to.values, type_, indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) key.feedback->sent(indices[i], values[i]);
+  return static_cast<std::uint32_t>(wire::sparse_bytes(indices.size(), type_));
+}
+
+std::uint32_t Compressor::write_all(const Part& part, Key& key) {
+  const auto rest = std::as_bytes(key.feedback->rest().subspan(part.offset, part.elements));
+  kernels::convert(part.place, type_, rest.data(), DataType::kFloat32, part.elements);
+  for (std::uint32_t i = 0; i < part.elements; ++i) {
+    float value = 0.0F;
+    kernels::convert(reinterpret_cast<std::byte*>(&value), DataType::kFloat32,
+                     part.place + i * size_of(type_), type_, 1);
+    key.feedback->sent(part.offset + i, value);
+  }
+  return static_cast<std::uint32_t>(part.elements * size_of(type_));
+}
+
+}  // namespace phub::compress
