@@ -198,16 +198,18 @@ std::function<void()> Rendezvous::begin_heartbeat(milliseconds timeout, bool rac
     control::HeartbeatRequest request;
     control::HeartbeatReply reply;
   };
-  const auto call = std::make_shared<Call>();
+  auto call = std::make_shared<Call>();
   call->request = identified<control::HeartbeatRequest>();
   call->request.set_rack_is_complete(rack_is_complete);
   calls_->prepare(call->context, std::chrono::system_clock::now() + timeout);
   calls_->stub().async()->Heartbeat(
       &call->context, &call->request, &call->reply,
-      [this, call, timeout, done = std::move(done)](const grpc::Status& status) {
-        done(beat_of(calls_->outcome_of(status, timeout), call->reply));
+      [this, call, timeout, done = std::move(done)](const grpc::Status& status) mutable {
+        const Result<Beat> beat = beat_of(calls_->outcome_of(status, timeout), call->reply);
+        call.reset();  // its context holds the channel
+        done(beat);
       });
-  return [call] { call->context.TryCancel(); };
+  return [call = std::move(call)] { call->context.TryCancel(); };
 }
 
 Result<std::string> Rendezvous::snapshot(std::uint64_t round, milliseconds timeout) {

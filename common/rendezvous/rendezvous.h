@@ -81,7 +81,8 @@ class Rendezvous {
 
   // The same, without waiting for it. `done` is called once, by a thread of gRPC's, never within
   // this call. What is returned cancels it: `done` comes then without a reply, as an error.
-  // REQUIRES: this object lives until then.
+  // REQUIRES: this object lives until then, and what is returned not longer: it holds the channel,
+  // which must not end in a thread of gRPC's (1.51 waits there for that same thread).
   std::function<void()> begin_heartbeat(std::chrono::milliseconds timeout, bool rack_is_complete,
                                         std::function<void(const Result<Beat>&)> done);
 
