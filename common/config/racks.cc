@@ -177,8 +177,6 @@ void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
   check.require(config.racks_size() > 1, "racks", "a job of one rack needs no list; remove it");
   check.require(workers == config.workers(), "workers",
                 fmt::format("is {}, but the racks have {} together", config.workers(), workers));
-  check.require(config.servers_size() > 0, "racks",
-                "have servers: name those of this worker's own rack in `servers`");
 }
 
 Result<std::vector<RackSpec>> parse_racks(std::string_view text) {

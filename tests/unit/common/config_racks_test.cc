@@ -196,6 +196,15 @@ TEST_CASE("racks on a command line are names and workers, and say what is wrong 
   }
 }
 
+// A program's --server gives them.
+TEST_CASE("a file for a job of several racks may leave the servers out") {
+  const auto config = parse_worker_config(
+      "workers: 2 racks { name: \"a\" workers: 1 } racks { name: \"b\" workers: 1 }\n"
+      "data { format: \"synthetic\" }",
+      "w");
+  CHECK((config ? "" : config.error().message()) == "");
+}
+
 TEST_CASE("a threshold of small keys is hybrid's only") {
   const auto worker = [](const std::string& text) {
     const auto config = parse_worker_config(
