@@ -2,50 +2,14 @@
 
 Usage: full_disk_test.py BIN. Exit status 77 where no file system may be mounted.
 """
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
+from disk import MIB, Disk, may_mount  # noqa: E402
 from processes import Server, run  # noqa: E402
-
-MIB = 1 << 20
-
-
-class Disk:
-    """A file system of some MiB."""
-
-    def __init__(self, mib):
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.folder.name)
-        self.fillings = 0
-        self.is_mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", self.path],
-            capture_output=True).returncode == 0
-
-    def close(self):
-        if self.is_mounted:
-            subprocess.run(["umount", "-l", self.path], check=False)
-        self.folder.cleanup()
-
-    def fill(self):
-        """To the last byte."""
-        self.fillings += 1
-        with open(self.path / f"filling{self.fillings}", "wb", buffering=0) as file:
-            for size in (MIB, 4096, 1):
-                try:
-                    while True:
-                        file.write(b"x" * size)
-                except OSError:
-                    pass
-
-    def make_room(self):
-        for filling in self.path.glob("filling*"):
-            filling.unlink()
 
 
 class FullDiskTest(unittest.TestCase):
@@ -112,10 +76,7 @@ class FullDiskTest(unittest.TestCase):
 
 if __name__ == "__main__":
     processes.BIN = pathlib.Path(sys.argv[1])
-    probe = Disk(1)
-    can_mount = probe.is_mounted
-    probe.close()
-    if os.geteuid() != 0 or not can_mount:
+    if not may_mount():
         print("skipped: only root may mount a file system")
         sys.exit(77)
     unittest.main(argv=sys.argv[:1])
