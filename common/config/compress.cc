@@ -23,7 +23,7 @@ void check_fields(const CompressConfig& compress, ConfigCheck& check) {
   check.one_of("selector", compress.selector(), {"histogram", "exact", "mstopk"});
 }
 
-// What it contradicts. Of a job the servers refuse the same (server/job/spec_check.cc), but for
+// What it contradicts. Of a job the servers refuse the same (server/job/spec/check.cc), but for
 // what they do not know of.
 void check_beside(const WorkerConfig& config, ConfigCheck& check) {
   const std::string& rule = config.optimizer().rule();

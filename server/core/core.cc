@@ -1,9 +1,5 @@
 #include "server/core/core.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
 #include "common/base/affinity.h"
 #include "common/protocol/wire.h"
 
@@ -49,13 +45,6 @@ std::string_view reason_of(transport::Loss loss) {
     default:
       return "its connection broke the protocol";
   }
-}
-
-// As of a job that is made: see validate in server/job/spec_check.cc.
-bool makes_sense(const Hyper& hyper) {
-  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
-  return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
-         hyper.momentum >= 0.0F && hyper.momentum < 1.0F;
 }
 
 // Of a write that nobody will look at: its staging buffer, where it has one.
@@ -258,22 +247,6 @@ void Core::serve(const Arrival& arrival) {
   }
 }
 
-void Core::on_hyper(const Arrival& arrival) {
-  Connection& connection = *arrival.connection;
-  if (arrival.bytes != sizeof(Hyper)) {
-    drop_peer(connection, Drop::kBadLength, "it sent hyper-parameters of a wrong size");
-    return;
-  }
-  Hyper hyper;
-  std::memcpy(&hyper, arrival.data, sizeof(hyper));  // once: the worker may still write to it
-  if (!makes_sense(hyper)) {
-    return drop_peer(connection, Drop::kBadHyper,
-                     "its hyper-parameters are no numbers, or out of range");
-  }
-  connection.hyper = hyper;
-  if (connection.job->shard.racks() != nullptr) replies_.pass_on_hyper(connection);
-}
-
 void Core::on_chunk(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   JobOnCore& job = *connection.job;
@@ -343,37 +316,6 @@ void Core::on_chunk(const Arrival& arrival) {
   }
 }
 
-void Core::on_vote(const Arrival& arrival) {
-  Connection& connection = *arrival.connection;
-  JobOnCore& job = *connection.job;
-  if (arrival.bytes != sizeof(Vote)) {
-    return drop_peer(connection, Drop::kBadLength, "it sent a vote of a wrong size");
-  }
-  Vote vote;
-  std::memcpy(&vote, arrival.data, sizeof(vote));  // once: the worker may still write to it
-  const VoteOutcome outcome = job.shard.vote(connection.worker, vote);
-  if (RackSums* const racks = job.shard.racks(); racks != nullptr && racks->have_voted()) {
-    replies_.go_up(job, racks->take_vote());
-  }
-  switch (outcome) {
-    case VoteOutcome::kAccepted:
-      return;
-    case VoteOutcome::kUpdatesDue:
-      return updates_.add(job);
-    case VoteOutcome::kStopped:
-      return drops_.count(Drop::kLateWrite);
-    case VoteOutcome::kUnasked:
-      return drop_peer(connection, Drop::kBadVote, "it voted in a job without votes");
-    case VoteOutcome::kMalformed:
-      return drop_peer(connection, Drop::kBadVote, "its vote makes no sense");
-    case VoteOutcome::kDuplicate:
-      return drop_peer(connection, Drop::kBadVote, "it voted twice in one round");
-    case VoteOutcome::kOtherScale:
-      return drop_peer(connection, Drop::kBadVote,
-                       "its vote has another loss scale than the other workers'");
-  }
-}
-
 // Of the rack above, to a sum that was pushed to it.
 void Core::on_reply(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
@@ -389,31 +331,6 @@ void Core::on_reply(const Arrival& arrival) {
       return drops_.count(Drop::kLateWrite);
     default:
       return drop_peer(connection, Drop::kUnknownChunk, "it replied to what was not pushed");
-  }
-}
-
-// Ends one worker's connection. The job goes on without it if it has a quorum; other jobs do not
-// notice.
-void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason) {
-  if (connection.lost) return;
-  connection.lost = true;
-  if (cause != Drop::kCount) drops_.count(cause);
-  JobOnCore& job = *connection.job;
-  const bool goes_on = connection.role == PeerRole::kWorker && job.shard.lose(connection.worker);
-  if (!goes_on) job.shard.stop();
-  events_.push({job.job_id, connection.worker, reason, goes_on});
-  connections_.fetch_sub(1, std::memory_order_relaxed);
-  connection.endpoint->remove(connection.peer);
-  job.ready.remove(connection);
-  if (goes_on) go_on(job);
-  if (options_.on_event) options_.on_event();
-}
-
-// Without a worker others may be complete, or not too far ahead any more.
-void Core::go_on(JobOnCore& job) {
-  for (std::uint32_t slot = 0; slot < job.shard.chunks(); ++slot) {
-    if (job.shard.go_on(slot)) graces_.add(job);
-    replies_.release(job, slot);
   }
 }
 

@@ -94,6 +94,14 @@ bool is_complete(const Job& job, std::uint32_t cores) {
   });
 }
 
+bool is_finishing(const Job& job) {
+  if (job.spec->racks.empty() || job.members.empty() || job.state != JobState::kRunning)
+    return false;
+  return std::all_of(job.members.begin(), job.members.end(), [](const auto& entry) {
+    return entry.second->has_left || !entry.second->rack.empty();
+  });
+}
+
 std::string describe_missing(const Job& job, std::uint32_t cores) {
   std::string text;
   std::uint32_t missing = 0;

@@ -174,6 +174,8 @@ std::string describe(const Member& member);
 bool is_rack_complete(const Job& job, std::uint32_t cores);
 // That, and the same is true in the other racks.
 bool is_complete(const Job& job, std::uint32_t cores);
+// Of a job in several racks: this one's workers have left, and others' are about to.
+bool is_finishing(const Job& job);
 
 // Who keeps the job from starting, and what each has not done yet: "worker 1 has not joined; worker
 // 2 (host h, pid 3) has joined but is not ready". At most eight are named.

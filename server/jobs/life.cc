@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/log_value.h"
-#include "server/job/spec_check.h"
-#include "server/job/spec_text.h"
+#include "server/job/spec/check.h"
+#include "server/job/spec/text.h"
 #include "server/jobs/rack_links.h"
 
 namespace phub::server {

@@ -12,7 +12,7 @@
 
 #include "common/protocol/job_message.h"
 #include "common/rpc/status.h"
-#include "server/job/spec_check.h"
+#include "server/job/spec/check.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/rendezvous.h"

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "server/job/spec_text.h"
+#include "server/job/spec/text.h"
 #include "server/snapshot/digest.h"
 
 namespace phub::server {

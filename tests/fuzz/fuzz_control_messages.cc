@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/protocol/job_message.h"
-#include "server/job/spec_check.h"
-#include "server/job/spec_text.h"
+#include "server/job/spec/check.h"
+#include "server/job/spec/text.h"
 #include "server/rpc/messages/messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,7 +10,7 @@
 namespace phub::client {
 namespace {
 
-// What a job that is compressed may not be otherwise: its servers say (server/job/spec_check.cc).
+// What a job that is compressed may not be otherwise: its servers say (server/job/spec/check.cc).
 Status check_compress(const CompressOptions& compress, RuleKind rule) {
   if (!(compress.density > 0.0F && compress.density <= 1.0F)) {
     return {Code::kInvalidArgument, "compress: density " + std::to_string(compress.density) +

@@ -141,7 +141,7 @@ std::string screen_of(const std::string& text, std::size_t columns, std::size_t 
   std::size_t begin = 0;
   for (std::size_t line = 0; line + 1 < lines && begin < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    // Names may be UTF-8 (server/job/spec_check.cc): a cut within a character is a blot, no more.
+    // Names may be UTF-8 (server/job/spec/check.cc): a cut within a character is a blot, no more.
     screen += text.substr(begin, std::min(end - begin, columns)) + "\x1b[K\r\n";
     begin = end + 1;
   }

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "common/protocol/job_message.h"
-#include "server/job/spec_check.h"
+#include "server/job/spec/check.h"
 
 namespace phub::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <future>
 #include <string>
 
-#include "server/job/spec_check.h"
+#include "server/job/spec/check.h"
 #include "server/jobs/table.h"
 #include "tests/support/server/job_table_fixture.h"
 

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <limits>
 
-#include "server/job/spec_check.h"
-#include "server/job/spec_text.h"
+#include "server/job/spec/check.h"
+#include "server/job/spec/text.h"
 #include "server/snapshot/digest.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"

@@ -1,9 +1,9 @@
-#include "server/job/spec_text.h"
+#include "server/job/spec/text.h"
 
 #include <google/protobuf/util/json_util.h>
 
 #include "common/protocol/job_message.h"
-#include "server/job/spec_check.h"
+#include "server/job/spec/check.h"
 
 namespace phub::server {
 namespace {

@@ -1,0 +1,101 @@
+#include "server/job/spec/round_check.h"
+
+#include <string_view>
+
+#include "server/job/spec/invalid.h"
+
+namespace phub::server {
+namespace {
+
+// A quorum contradicts what needs everybody's pushes of a round.
+Status validate_quorum(const JobSpec& spec) {
+  const RoundPolicy& rounds = spec.rounds;
+  if (rounds.quorum >= spec.workers) {
+    return invalid("rounds.quorum: {} is not below workers, {}; leave it out to wait for all",
+                   rounds.quorum, spec.workers);
+  }
+  if (!spec.racks.empty()) {
+    return invalid(
+        "rounds.quorum: contradicts racks, whose sums have every worker's push; leave one out");
+  }
+  if (spec.loss_scale.kind == LossScaling::kVoted) {
+    return invalid(
+        "rounds.quorum: contradicts loss_scaling voted, for which every worker votes; use a static "
+        "loss scale");
+  }
+  if (needs_whole_keys(spec.rule)) {
+    return invalid(
+        "rounds.quorum: contradicts rule {}, whose trust is of one set of pushes for all of a key; "
+        "choose momentum",
+        name_of(spec.rule));
+  }
+  if (!has_parameters(spec.rule) && rounds.late == LatePushes::kAdd) {
+    return invalid(
+        "rounds.late: add contradicts rule {}, which has no parameters to reply with before a "
+        "round is over; choose drop, or sgd",
+        name_of(spec.rule));
+  }
+  if (spec.clip_norm > 0.0F) {
+    return invalid(
+        "rounds.quorum: contradicts clip_norm, whose norm is of one set of pushes for all keys; "
+        "clip "
+        "at the workers, or leave one out");
+  }
+  if (spec.deterministic) {
+    return invalid(
+        "order: deterministic contradicts rounds.quorum, with which time decides what a round has; "
+        "set order to arrival");
+  }
+  if (rounds.grace_ms > kGraceMsMax) {
+    return invalid("rounds.grace_ms: {} is more than {}", rounds.grace_ms,
+                   std::uint32_t{kGraceMsMax});
+  }
+  if (rounds.patience_ms == 0 || rounds.patience_ms > kGraceMsMax) {
+    return invalid("rounds.patience_ms: {}, allowed are 1 to {}", rounds.patience_ms,
+                   std::uint32_t{kGraceMsMax});
+  }
+  if (rounds.grace_ms > 0 && rounds.late == LatePushes::kAdd) {
+    return invalid(
+        "rounds.grace_ms: means nothing where rounds.late is add, for nobody waits; leave it out");
+  }
+  if (rounds.weight == PushWeight::kStaleness && rounds.late == LatePushes::kDrop) {
+    return invalid(
+        "rounds.weight: staleness means nothing where rounds.late is drop; set that to add");
+  }
+  return {};
+}
+
+}  // namespace
+
+// What the way of a sparse push does not have yet.
+Status validate_encoding(const JobSpec& spec) {
+  if (spec.encoding == Encoding::kDense) return {};
+  const std::string_view encoding = name_of(spec.encoding);
+  if (!spec.racks.empty()) {
+    return invalid(
+        "encoding: {} is for jobs of one rack, but racks has {}; choose dense, or one rack",
+        encoding, spec.racks.size());
+  }
+  if (needs_whole_keys(spec.rule)) {
+    return invalid(
+        "encoding: {} leaves rule {} without the norms of its gradients; choose dense, or momentum",
+        encoding, name_of(spec.rule));
+  }
+  if (spec.loss_scale.kind == LossScaling::kVoted) {
+    return invalid(
+        "encoding: {} keeps parts of gradients for later rounds, whose loss_scaling voted may give "
+        "another scale; choose dense, or a static scale",
+        encoding);
+  }
+  return {};
+}
+
+Status validate_rounds(const JobSpec& spec) {
+  if (!spec.rounds.waits_for_all()) return validate_quorum(spec);
+  if (spec.rounds == RoundPolicy()) return {};
+  return invalid(
+      "rounds: grace_ms, patience_ms, staleness, late and weight mean nothing without "
+      "rounds.quorum; give it, or leave them out");
+}
+
+}  // namespace phub::server

@@ -1,0 +1,15 @@
+// What a job's rounds may be, and how its pushes are encoded.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include "common/base/status.h"
+#include "common/protocol/job_spec.h"
+
+namespace phub::server {
+
+// Errors: those of validate (check.h).
+Status validate_encoding(const JobSpec& spec);
+Status validate_rounds(const JobSpec& spec);
+
+}  // namespace phub::server

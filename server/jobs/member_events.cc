@@ -1,0 +1,128 @@
+// What the data plane and the links to other racks tell of members.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "common/base/log_value.h"
+#include "server/jobs/members.h"
+
+namespace phub::server {
+
+std::shared_ptr<Member> JobMembers::find(const std::shared_ptr<Job>& job,
+                                         std::uint32_t worker) const {
+  if (job == nullptr || !is_live(*job)) return nullptr;
+  const auto found = job->members.find(worker);
+  return found == job->members.end() ? nullptr : found->second;
+}
+
+std::optional<IssuedSecret> JobMembers::secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                                  std::uint32_t worker) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr || job->epoch != epoch) return std::nullopt;
+  if (!member->is_ready || member->has_left) return std::nullopt;
+  const auto age = index_.now() - member->secret_issued;
+  return IssuedSecret{.secret = member->secret,
+                      .has_expired = age > index_.options.join_secret_lifetime};
+}
+
+void JobMembers::on_left_behind(std::uint64_t job_id, std::uint32_t worker,
+                                std::string_view reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr || member->has_left || member->was_lost) return;
+  lose(*job, *member, reason);
+}
+
+void JobMembers::lose(Job& job, Member& member, std::string_view reason) {
+  const RoundPolicy& rounds = job.spec->rounds;
+  const auto count = [&](auto counts) {
+    return static_cast<std::uint32_t>(
+        std::count_if(job.members.begin(), job.members.end(),
+                      [&](const auto& entry) { return counts(*entry.second); }));
+  };
+  member.was_lost = true;
+  const std::uint32_t kept = job.spec->workers - count([](const Member& m) { return m.was_lost; });
+  const std::uint32_t there = count([](const Member& m) { return !m.was_lost && !m.has_left; });
+  const bool goes_on = job.state == JobState::kRunning && !rounds.waits_for_all() && there > 0;
+  if (goes_on && member.index == 0) {
+    return life_.lose(job, member,
+                      fmt::format("{}; it evaluates and saves the model, so a job does not go on "
+                                  "without it, whatever its quorum",
+                                  reason));
+  }
+  if (!goes_on || kept < rounds.quorum) return life_.lose(job, member, reason);
+  member.loss = reason;
+  spdlog::warn("event=left_behind job={} id={} member={} reason={} workers_there={} quorum={}",
+               log_value(label(job)), job.id, log_value(describe(member)), log_value(reason), there,
+               rounds.quorum);
+  index_.changed.notify_all();
+  note_left(job, member);
+}
+
+void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr || member->has_left) return;
+  const std::string why = member->loss.empty() ? std::string(reason) : member->loss;
+  member->was_lost = true;
+  if (is_finishing(*job)) return end_if_all_left(*job);  // its links, which could ask, are closed
+  if (!member->rack.empty() && index_.options.links != nullptr) {
+    return index_.options.links->diagnose(job_id, member->rack, std::string(reason));
+  }
+  life_.lose(*job, *member, why);
+}
+
+void JobMembers::on_delayed(std::uint64_t job_id, const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  if (const std::shared_ptr<Job> job = index_.find(job_id)) job->rack.delay = reason;
+}
+
+void JobMembers::on_linked(std::uint64_t job_id) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job == nullptr || !is_live(*job)) return;
+  job->rack.is_linked = true;
+  run_if_complete(*job);
+}
+
+void JobMembers::on_unlinked(std::uint64_t job_id, const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job != nullptr && is_live(*job)) life_.finish(*job, JobState::kFailed, reason);
+}
+
+void JobMembers::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
+                              std::string_view transport) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr) return;
+  DataPath& path = member->path;
+  if (core >= path.core_is_connected.size() || path.core_is_connected[core]) return;
+  path.core_is_connected[core] = true;
+  ++path.cores_connected;
+  const bool is_uniform = path.transport.empty() || path.transport == transport;
+  path.transport = is_uniform ? std::string(transport) : "mixed";
+  run_if_complete(*job);
+}
+
+void JobMembers::run_if_complete(Job& job) {
+  if (job.state != JobState::kWaiting) return;
+  if (!job.rack.is_complete && !job.spec->racks.empty() && is_rack_complete(job, index_.cores())) {
+    job.rack.is_complete = true;
+    index_.options.links->complete(job.id);
+  }
+  if (!is_complete(job, index_.cores())) return;
+  job.state = JobState::kRunning;
+  spdlog::info("event=job_running job={} id={} workers={}", log_value(label(job)), job.id,
+               job.spec->workers);
+  starts_.end_all_of(job, {});
+  index_.changed.notify_all();
+}
+
+}  // namespace phub::server
