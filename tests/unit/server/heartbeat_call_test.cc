@@ -1,4 +1,7 @@
 // What a heartbeat leaves to gRPC's threads.
+#include <grpcpp/client_context.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
@@ -9,32 +12,36 @@
 #include "tests/support/server/fake_rack.h"
 
 namespace phub::testing {
+namespace {
 
-// A channel that ends in the thread that completes its calls is torn down under that thread, which
-// waits for itself: the thread sanitizer finds it in the end.
+// Contexts of calls, each of which holds its channel.
+class Contexts final : public grpc::ClientContext::GlobalCallbacks {
+ public:
+  void DefaultConstructor(grpc::ClientContext*) override { ++alive; }
+  void Destructor(grpc::ClientContext*) override { --alive; }
+
+  std::atomic<int> alive{0};
+};
+
+}  // namespace
+
+// A channel whose last holder is a call ends in the thread that completes calls, which is torn down
+// with it and waits for itself.
 TEST_CASE("a heartbeat's call has let go of the channel when its reply is told") {
   static constexpr std::chrono::minutes kLimit{2};
-  const FakeRack rack;
-  auto server = std::move(*client::Rendezvous::create(rack.address));
+  static Contexts contexts;  // until the process ends, and set once
+  grpc::ClientContext::SetGlobalCallbacks(&contexts);
+  std::promise<void> begun;
+  FakeRack rack;
+  rack.on_heartbeat = [&](auto&, auto&, auto&) { begun.get_future().wait_for(kLimit); };
+  const auto server = std::move(*client::Rendezvous::create(rack.address));
   REQUIRE(server->join({.name = "demo", .workers = 1, .keys = {{"w", 10}}}, kLimit));
-
-  std::promise<bool> told;
-  std::promise<void> gone;
-  const auto left = std::make_shared<std::promise<void>>();
-  // The last of `done`, before the rest of what gRPC's thread keeps of the call.
-  std::shared_ptr<void> last(nullptr, [&gone, left](void*) {
-    gone.get_future().wait_for(kLimit);
-    left->set_value();
-  });
-  auto cancel = server->begin_heartbeat(
-      kLimit, false, [&told, last = std::move(last)](const Result<client::Beat>& beat) {
-        told.set_value(beat && beat->running);
-      });
-  CHECK(told.get_future().get());
-  cancel = nullptr;
-  server = nullptr;
-  gone.set_value();
-  CHECK(left->get_future().wait_for(kLimit) == std::future_status::ready);
+  const int before = contexts.alive;
+  const auto alive = std::make_shared<std::promise<int>>();
+  server->begin_heartbeat(
+      kLimit, false, [alive](const Result<client::Beat>&) { alive->set_value(contexts.alive); });
+  begun.set_value();
+  CHECK(alive->get_future().get() == before);
 }
 
 }  // namespace phub::testing
