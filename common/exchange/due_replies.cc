@@ -30,10 +30,11 @@ Loss DueReplies::take(const std::vector<std::uint32_t>& core_chunks,
     std::byte* home = parameters_ + offset_of(chunk);
     if (arrived.data != home) std::memcpy(home, arrived.data, arrived.bytes);
   }
-  state = {.missing = chunk.segment_count, .due = false};
+  const bool skipped = wire::was_skipped(arrived.immediate);
+  state = {.missing = chunk.segment_count, .due = false, .skipped = skipped};
   for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
     KeyState& key = keys_[plan_.segments[chunk.first_segment + i].key];
-    key.skipped = key.skipped || wire::was_skipped(arrived.immediate);
+    key.skipped = key.skipped || skipped;
     if (--key.remaining == 0) --keys_under_way_;
   }
   return Loss::kNone;

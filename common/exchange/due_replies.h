@@ -49,6 +49,8 @@ class DueReplies {
   bool idle() const { return keys_under_way_ == 0; }
   // Whether a reply to a chunk of the key said that its update was left out.
   bool was_skipped(KeyId key) const { return keys_[key].skipped; }
+  // Of one chunk: the last one did.
+  bool chunk_was_skipped(std::uint32_t chunk) const { return chunks_[chunk].skipped; }
 
   std::uint32_t bytes_of(const Chunk& chunk) const {
     return static_cast<std::uint32_t>(chunk.elements * element_bytes_);
@@ -59,6 +61,7 @@ class DueReplies {
   struct ChunkState {
     std::uint32_t missing = 0;  // segments whose keys are not pushed yet
     bool due = false;
+    bool skipped = false;
   };
   struct KeyState {
     std::uint32_t remaining = 0;  // chunks whose reply is not there yet

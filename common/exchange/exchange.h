@@ -69,6 +69,7 @@ class Exchange {
   bool idle() const { return due_.idle(); }
   // Whether a reply to a chunk of the key said that its update was left out.
   bool was_skipped(KeyId key) const { return due_.was_skipped(key); }
+  bool chunk_was_skipped(std::uint32_t chunk) const { return due_.chunk_was_skipped(chunk); }
   // REQUIRES: idle().
   void set_hyper(const Hyper& hyper);
   // To every core that has chunks, ahead of what still waits to be sent. REQUIRES: all replies of

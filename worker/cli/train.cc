@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "worker/cli/commands.h"
+#include "worker/cli/options/exit_status.h"
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/options/shares.h"
@@ -54,6 +55,7 @@ Ending train_command(const TrainArguments& arguments) {
     options.executor.cuda = cuda_of(*config, arguments.run.cuda);
   }
   options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
+  options.note = print_note;
   const Status shared = agree_on_shares(*config, options);
   if (!shared.ok()) {
     return fail(shared, shared.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed);

@@ -36,6 +36,8 @@ struct Client::State {
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless();
   Status wait_for(std::optional<KeyId> key);
+  // What was sent in vain of a key that is ready (nothing: of all) is kept back again.
+  void keep_unused(std::optional<KeyId> key);
 
   // Which keys a worker has pushed in the round that it is going to vote on.
   class RoundPushes {
@@ -153,6 +155,7 @@ Status Client::State::wait_for(std::optional<KeyId> key) {
   waited += std::chrono::steady_clock::now() - wait_start;
   switch (end) {
     case ExchangeDriver::End::kReady:
+      if (compressor) keep_unused(key);
       return {};
     case ExchangeDriver::End::kFailed:
       return client::explain_failure(*driver, *heartbeat, membership);
@@ -168,6 +171,17 @@ Status Client::State::wait_for(std::optional<KeyId> key) {
     }
   }
   return {};
+}
+
+// With a quorum a reply need not be of the round that has the push.
+void Client::State::keep_unused(std::optional<KeyId> key) {
+  const bool is_of_push = options.rounds.waits_for_all();
+  const auto end = key ? *key + 1 : static_cast<KeyId>(keys.size());
+  for (KeyId each = key.value_or(0); each < end; ++each) {
+    compressor->replied(each, links->gradients(), [&](std::uint32_t chunk) {
+      return is_of_push && links->exchange().chunk_was_skipped(chunk);
+    });
+  }
 }
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
@@ -191,6 +205,7 @@ Client::~Client() {
 Status Client::register_keys(const std::vector<KeySpec>& keys) {
   if (state_->heartbeat) return {Code::kFailedPrecondition, "keys are registered already"};
   if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
+  PHUB_RETURN_IF_ERROR(client::check_keys(state_->options, keys));
   return state_->set_up(keys);
 }
 
@@ -233,6 +248,11 @@ Result<std::string> Client::push_from(ExportedMemoryPointer gpu) {
 bool Client::was_skipped(KeyId key) const {
   PHUB_CHECK(state_->links && key < state_->keys.size(), "a key that is not registered");
   return state_->links->exchange().was_skipped(key);
+}
+
+KeptBack Client::kept_back(KeyId key) {
+  PHUB_CHECK(state_->links && key < state_->keys.size(), "a key that is not registered");
+  return state_->compressor ? state_->compressor->kept_back(key) : KeptBack();
 }
 
 Status Client::push(KeyId key) {

@@ -6,6 +6,7 @@
 
 #include "common/rendezvous/rendezvous.h"
 #include "common/transport/tcp/congestion.h"
+#include "worker/compress/compressor.h"
 
 namespace phub::client {
 namespace {
@@ -35,6 +36,15 @@ Status check_compress(const CompressOptions& compress, RuleKind rule) {
 }
 
 }  // namespace
+
+Status check_keys(const ClientOptions& options, const std::vector<KeySpec>& keys) {
+  for (const KeySpec& key : keys) {
+    const std::string fault = compress::Compressor::key_fault(key.elements, options.compress);
+    if (fault.empty()) continue;
+    return {Code::kInvalidArgument, "compress: key " + key.name + " " + fault};
+  }
+  return {};
+}
 
 JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
   return {.name = options.job,

@@ -9,6 +9,9 @@ namespace phub::client {
 // Error: kInvalidArgument, or what the credentials' files say; it names the option and the cure.
 Status check_options(const ClientOptions& options);
 
+// Of keys that are to be registered. Error: kInvalidArgument; it names the key and the cure.
+Status check_keys(const ClientOptions& options, const std::vector<KeySpec>& keys);
+
 JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);
 
 // Whether the job votes, and on such a vote.

@@ -33,6 +33,7 @@
 #include "common/protocol/keys.h"
 #include "common/rendezvous/client_security.h"
 #include "worker/compress/compress_options.h"
+#include "worker/compress/kept_back.h"
 
 namespace phub {
 
@@ -141,6 +142,12 @@ class Client {
   // said overflow, or the sum of the gradients was not finite. The same at every worker. REQUIRES:
   // it was waited for.
   bool was_skipped(KeyId key) const;
+
+  // With options.compress, what is kept back of the key's gradients, for a checkpoint: to be
+  // written only before the key's first push, of gradients. In a job of all workers in every round,
+  // what was pushed for an update that was left out is in it again. REQUIRES: register_keys
+  // succeeded, and the key was waited for. The memory lives as long as the client.
+  KeptBack kept_back(KeyId key);
 
   // For rules with parameters (all but sum and mean): the first round of every key carries
   // initial parameters instead of gradients, and everyone receives worker 0's. Fill every

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "common/protocol/sparse_push.h"
 #include "kernels/quantise.h"
@@ -19,14 +21,28 @@ bool has_own_chunks(const Plan& plan, KeyId key) {
                      [](const Chunk& chunk) { return chunk.segment_count == 1; });
 }
 
+// The largest finite number that travels.
+float largest_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return 65504.0F;
+    case DataType::kBfloat16:
+      return 0x1.FEp127F;
+    case DataType::kFloat32:
+      break;
+  }
+  return std::numeric_limits<float>::max();
+}
+
 }  // namespace
 
 Compressor::Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType wire_type,
                        const CompressOptions& options)
     : plan_(plan), type_(wire_type), options_(options), keys_(keys.size()) {
   for (const Chunk& chunk : plan.chunks) {
-    push_bytes_.push_back(static_cast<std::uint32_t>(chunk.elements * size_of(type_)));
+    push_bytes_.push_back(dense_bytes(chunk));
   }
+  is_as_it_came_.resize(plan.chunks.size());
   std::uint64_t largest = 0;
   for (KeyId key = 0; key < keys.size(); ++key) {
     const std::uint64_t elements = keys[key].elements;
@@ -38,6 +54,15 @@ Compressor::Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType
   indices_.resize(largest);
   values_.resize(largest);
   scratch_.resize(kernels::scratch_of(options.selector, largest));
+}
+
+std::string Compressor::key_fault(std::uint64_t elements, const CompressOptions& options) {
+  constexpr std::uint64_t kLeastTooMany = std::uint64_t{1} << 32U;  // of kernels::select
+  if (options.encoding != Encoding::kSparse) return "";
+  if (elements < options.dense_below || elements < kLeastTooMany) return "";
+  return "has " + std::to_string(elements) +
+         " elements, and the largest are selected of fewer than 2^32 together: split the key, or "
+         "use encoding int8";
 }
 
 double Compressor::density(KeyId key) const {
@@ -56,33 +81,75 @@ std::size_t Compressor::select(KeyId key, std::span<const float> values) {
   return count;
 }
 
+Compressor::Part Compressor::part_of(KeyId key, const Chunk& chunk, std::byte* arena) const {
+  return {.offset = chunk.arena_offset - plan_.key_offset[key],
+          .elements = chunk.elements,
+          .place = arena + chunk.arena_offset * size_of(type_)};
+}
+
 void Compressor::compress(KeyId key, std::byte* arena) {
   Key& own = keys_[key];
   if (!own.feedback) return;
-  const std::byte* const gradient = arena + plan_.key_offset[key] * size_of(type_);
-  const std::span<const float> values = own.feedback->add({gradient, type_});
-  const bool is_sparse = options_.encoding == Encoding::kSparse;
-  const std::size_t count = is_sparse ? select(key, values) : 0;
-  ++own.rounds;
-  std::size_t first = 0;
+  own.feedback->begin_round();
   const std::uint32_t begin = plan_.first_chunk[key];
-  for (std::uint32_t id = begin; id < begin + plan_.chunk_count[key]; ++id) {
+  const std::uint32_t end = begin + plan_.chunk_count[key];
+  for (std::uint32_t id = begin; id < end; ++id) {
+    const Part part = part_of(key, plan_.chunks[id], arena);
+    is_as_it_came_[id] = !own.feedback->add(part.offset, {part.place, type_}, part.elements);
+  }
+  const bool is_sparse = options_.encoding == Encoding::kSparse;
+  const std::size_t count = is_sparse ? select(key, own.feedback->rest()) : 0;
+  ++own.rounds;
+  own.is_under_way = true;
+  std::size_t first = 0;
+  for (std::uint32_t id = begin; id < end; ++id) {
     const Chunk& chunk = plan_.chunks[id];
-    const Part part = {.offset = chunk.arena_offset - plan_.key_offset[key],
-                       .elements = chunk.elements,
-                       .place = arena + chunk.arena_offset * size_of(type_)};
-    if (!is_sparse) {
-      push_bytes_[id] = write_quantised(part, own);
-      continue;
-    }
+    const Part part = part_of(key, chunk, arena);
     const std::span<const std::uint32_t> left(indices_.data() + first, count - first);
-    const auto end = std::lower_bound(left.begin(), left.end(), part.offset + part.elements);
-    const auto some = static_cast<std::size_t>(end - left.begin());
-    push_bytes_[id] = wire::is_smaller_sparse(some, part.elements, type_)
-                          ? write_some(part, left.first(some), values_.data() + first, own)
-                          : write_all(part, own);
+    const auto last = std::lower_bound(left.begin(), left.end(), part.offset + part.elements);
+    const auto some = static_cast<std::size_t>(last - left.begin());
+    if (is_as_it_came_[id]) {
+      push_bytes_[id] = dense_bytes(chunk);
+    } else if (!is_sparse) {
+      push_bytes_[id] = write_quantised(part, own);
+    } else {
+      push_bytes_[id] = wire::is_smaller_sparse(some, part.elements, type_)
+                            ? write_some(part, left.first(some), values_.data() + first, own)
+                            : write_all(part, own);
+    }
     first += some;
   }
+}
+
+// As a server adds it up, to nothing.
+void Compressor::keep_again(KeyId key, std::uint32_t id, const std::byte* arena) {
+  if (is_as_it_came_[id]) return;
+  const Chunk& chunk = plan_.chunks[id];
+  const std::uint64_t offset = chunk.arena_offset - plan_.key_offset[key];
+  const std::byte* const push = arena + chunk.arena_offset * size_of(type_);
+  const std::span<float> read(values_.data(), chunk.elements);
+  ErrorFeedback& feedback = *keys_[key].feedback;
+  if (push_bytes_[id] == dense_bytes(chunk)) {
+    kernels::convert(std::as_writable_bytes(read).data(), DataType::kFloat32, push, type_,
+                     read.size());
+  } else {
+    std::fill(read.begin(), read.end(), 0.0F);
+    if (options_.encoding == Encoding::kSparse) {
+      const wire::SparsePush some = wire::sparse_at(push);
+      kernels::scatter_add(read.data(), some.indices, {some.values, type_}, some.count);
+    } else {
+      kernels::add_quantised(read, push, kernels::bits_of(options_.encoding));
+    }
+  }
+  for (std::size_t i = 0; i < read.size(); ++i) feedback.unused(offset + i, read[i]);
+}
+
+KeptBack Compressor::kept_back(KeyId key) {
+  Key& own = keys_[key];
+  if (!own.feedback) return {};
+  return {.rest = own.feedback->kept_rest(),
+          .velocity = own.feedback->kept_velocity(),
+          .rounds = &own.rounds};
 }
 
 std::uint32_t Compressor::write_quantised(const Part& part, Key& key) {
@@ -104,6 +171,8 @@ std::uint32_t Compressor::write_some(const Part& part, std::span<const std::uint
   for (std::size_t i = 0; i < indices.size(); ++i) {
     to.indices[i] = indices[i] - static_cast<std::uint32_t>(part.offset);
   }
+  const float most = largest_of(type_);
+  for (std::size_t i = 0; i < indices.size(); ++i) values[i] = std::clamp(values[i], -most, most);
   auto* const bytes = reinterpret_cast<std::byte*>(values);
   kernels::convert(to.values, type_, bytes, DataType::kFloat32, indices.size());
   kernels::convert(bytes, DataType::kFloat32, to.values, type_, indices.size());
@@ -112,12 +181,17 @@ std::uint32_t Compressor::write_some(const Part& part, std::span<const std::uint
 }
 
 std::uint32_t Compressor::write_all(const Part& part, Key& key) {
-  const auto rest = std::as_bytes(key.feedback->rest().subspan(part.offset, part.elements));
-  kernels::convert(part.place, type_, rest.data(), DataType::kFloat32, part.elements);
+  const auto rest = key.feedback->rest().subspan(part.offset, part.elements);
+  kernels::convert(part.place, type_, std::as_bytes(rest).data(), DataType::kFloat32,
+                   part.elements);
+  const bool fits = kernels::all_finite({part.place, type_}, part.elements);
+  const float most = largest_of(type_);
   for (std::uint32_t i = 0; i < part.elements; ++i) {
-    float value = 0.0F;
-    kernels::convert(reinterpret_cast<std::byte*>(&value), DataType::kFloat32,
-                     part.place + i * size_of(type_), type_, 1);
+    std::byte* const place = part.place + i * size_of(type_);
+    float value = std::clamp(rest[i], -most, most);
+    auto* const bytes = reinterpret_cast<std::byte*>(&value);
+    if (!fits) kernels::convert(place, type_, bytes, DataType::kFloat32, 1);
+    kernels::convert(bytes, DataType::kFloat32, place, type_, 1);
     key.feedback->sent(part.offset + i, value);
   }
   return static_cast<std::uint32_t>(part.elements * size_of(type_));

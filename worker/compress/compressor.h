@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/dtype.h"
@@ -16,17 +18,34 @@
 #include "common/protocol/keys.h"
 #include "worker/compress/compress_options.h"
 #include "worker/compress/error_feedback.h"
+#include "worker/compress/kept_back.h"
 
 namespace phub::compress {
 
 class Compressor {
  public:
-  // The plan outlives it. REQUIRES: options.is_on().
+  // The plan outlives it. REQUIRES: options.is_on(), and with it key_fault is empty.
   Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType wire_type,
              const CompressOptions& options);
 
-  // Replaces the key's gradient in the arena by what is pushed of it.
+  // Why a key of so many elements cannot be compressed, and the cure; empty: it can.
+  static std::string key_fault(std::uint64_t elements, const CompressOptions& options);
+
+  // Replaces the key's gradient in the arena by what is pushed of it. A chunk with anything that is
+  // not finite stays as it is, is pushed whole and leaves what was kept back of it alone.
   void compress(KeyId key, std::byte* arena);
+
+  // The key's last push was replied to, and its chunks' updates were left out where
+  // was_left_out(chunk) says so: what was sent for them is kept back again. `arena`: as compress
+  // left it. Of a push that is told twice nothing changes the second time.
+  template <typename WasLeftOut>
+  void replied(KeyId key, const std::byte* arena, WasLeftOut was_left_out) {
+    if (!std::exchange(keys_[key].is_under_way, false)) return;
+    const std::uint32_t first = plan_.first_chunk[key];
+    for (std::uint32_t id = first; id < first + plan_.chunk_count[key]; ++id) {
+      if (was_left_out(id)) keep_again(key, id, arena);
+    }
+  }
 
   // Bytes of each chunk's push, by chunk: of all of it where its key was not compressed yet. Where
   // it is does not change.
@@ -37,11 +56,14 @@ class Compressor {
   double density(KeyId key) const;
   // What is kept back of a key that is not dense.
   std::span<const float> rest(KeyId key) const { return keys_[key].feedback->rest(); }
+  // Of any key, to be read, and written before its first push.
+  KeptBack kept_back(KeyId key);
 
  private:
   struct Key {
     std::optional<ErrorFeedback> feedback;  // nothing: it is pushed whole
     std::uint32_t rounds = 0;
+    bool is_under_way = false;  // pushed, and `replied` not called
   };
 
   // Of a key: where a chunk of it is.
@@ -51,6 +73,11 @@ class Compressor {
     std::byte* place = nullptr;
   };
 
+  Part part_of(KeyId key, const Chunk& chunk, std::byte* arena) const;
+  std::uint32_t dense_bytes(const Chunk& chunk) const {
+    return static_cast<std::uint32_t>(chunk.elements * size_of(type_));
+  }
+  void keep_again(KeyId key, std::uint32_t id, const std::byte* arena);
   std::size_t select(KeyId key, std::span<const float> values);
   // These return the bytes of the push. The values become what the server reads.
   std::uint32_t write_some(const Part& part, std::span<const std::uint32_t> indices, float* values,
@@ -63,6 +90,7 @@ class Compressor {
   const CompressOptions options_;
   std::vector<Key> keys_;
   std::vector<std::uint32_t> push_bytes_;
+  std::vector<bool> is_as_it_came_;     // by chunk: its last gradient was not finite
   std::vector<std::uint32_t> indices_;  // that are selected, in the key
   std::vector<float> values_;           // the same, then as the server reads them
   std::vector<std::uint32_t> scratch_;  // of the selector

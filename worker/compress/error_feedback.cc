@@ -7,27 +7,53 @@ namespace phub::compress {
 
 using kernels::Source;
 
+namespace {
+
+Source source_of(std::span<const float> values) {
+  return {std::as_bytes(values).data(), DataType::kFloat32};
+}
+
+// Sums of what is finite may be infinite all the same.
+void bound(std::span<float> sums) {
+  if (kernels::all_finite(source_of(sums), sums.size())) return;
+  constexpr float kMost = 0x1p127F;
+  for (float& sum : sums) sum = std::clamp(sum, -kMost, kMost);
+}
+
+}  // namespace
+
 ErrorFeedback::ErrorFeedback(std::size_t elements, const FeedbackOptions& options)
     : options_(options), rest_(elements), velocity_(options.momentum > 0.0F ? elements : 0) {}
 
-std::span<const float> ErrorFeedback::add(Source gradient) {
+void ErrorFeedback::begin_round() {
   if (!options_.keeps) std::fill(rest_.begin(), rest_.end(), 0.0F);
+}
+
+bool ErrorFeedback::add(std::size_t offset, Source gradient, std::size_t elements) {
+  if (!kernels::all_finite(gradient, elements)) return false;
   Source added = gradient;
   if (!velocity_.empty()) {
-    for (float& velocity : velocity_) velocity *= options_.momentum;
-    added = {reinterpret_cast<const std::byte*>(velocity_.data()), DataType::kFloat32};
-    kernels::add(velocity_.data(), added, gradient, velocity_.size());
+    const std::span<float> velocities(velocity_.data() + offset, elements);
+    for (float& velocity : velocities) velocity *= options_.momentum;
+    added = source_of(velocities);
+    kernels::add(velocities.data(), added, gradient, elements);
+    bound(velocities);
   }
-  kernels::add(rest_.data(), {reinterpret_cast<const std::byte*>(rest_.data()), DataType::kFloat32},
-               added, rest_.size());
-  return rest_;
+  const std::span<float> rests(rest_.data() + offset, elements);
+  kernels::add(rests.data(), source_of(rests), added, elements);
+  bound(rests);
+  return true;
 }
 
 void ErrorFeedback::sent(std::size_t element, float value) {
   const float rest = rest_[element] - value;
-  // A NaN would be sent for ever, and so would be what 16 bits cannot hold.
+  // What few bits stand for may be beyond what fp32 holds.
   rest_[element] = std::isfinite(rest) ? rest : 0.0F;
   if (!velocity_.empty()) velocity_[element] = 0.0F;
+}
+
+void ErrorFeedback::unused(std::size_t element, float value) {
+  if (std::abs(value) <= kMostUnused) rest_[element] += value;
 }
 
 }  // namespace phub::compress

@@ -1,8 +1,8 @@
 // What of a key's gradients is still to be sent.
 //
-// In exact arithmetic, of any element: what was sent in all rounds and what is kept back are
-// together the sum of its gradients (without momentum). A value without network; belongs to one
-// thread. Nothing allocates after it is made.
+// In exact arithmetic, of any element: what was sent in all rounds and used, and what is kept back,
+// are together the sum of its gradients (without momentum). All of it is finite, whatever comes in.
+// A value without network; belongs to one thread. Nothing allocates after it is made.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,24 @@ class ErrorFeedback {
  public:
   ErrorFeedback(std::size_t elements, const FeedbackOptions& options);
 
-  // A round's gradient comes in. Returns what could be sent now.
-  std::span<const float> add(kernels::Source gradient);
+  // A round begins; its gradient comes in by parts.
+  void begin_round();
+  // The part from element `offset` on. False: not all of it is finite; then nothing has changed.
+  bool add(std::size_t offset, kernels::Source gradient, std::size_t elements);
 
   // So much of an element was sent, as the server reads it.
   void sent(std::size_t element, float value);
+  // The same, and the server did not use it: it is kept back again. Not so what is beyond
+  // kMostUnused, or sums that are not finite would be again, for ever.
+  void unused(std::size_t element, float value);
+  static constexpr float kMostUnused = 0x1p100F;
 
+  // What could be sent now.
   std::span<const float> rest() const { return rest_; }
+
+  // Of a checkpoint: to be read and, between rounds, written.
+  std::span<float> kept_rest() { return rest_; }
+  std::span<float> kept_velocity() { return velocity_; }  // empty: no momentum
 
  private:
   FeedbackOptions options_;

@@ -1,7 +1,6 @@
 #include "worker/train/checkpoint.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "worker/train/exchange/parameter_digest.h"
 #include "worker/train/loss_scaler.h"
 
 namespace phub::train {
@@ -157,18 +157,6 @@ Result<RunPosition> position_of(const TensorFile& file) {
   return position;
 }
 
-// FNV-1a over the parameters' bits, a parameter at a time: what says that a momentum is theirs.
-template <typename Values>
-std::uint64_t digest_of(const nn::Executor& network, Values values) {
-  std::uint64_t digest = 0xCBF29CE484222325U;
-  for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    for (const float value : values(key)) {
-      digest = (digest ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001B3U;
-    }
-  }
-  return digest;
-}
-
 std::string context_of(const std::filesystem::path& path) { return "checkpoint " + path.string(); }
 
 }  // namespace
@@ -199,8 +187,8 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
     if (has_betas(exchange.facts().rule)) {
       optimizer.metadata[kUpdates] = std::to_string(exchange.updates());
     }
-    optimizer.metadata[kDigest] = std::to_string(
-        digest_of(network, [&](KeyId key) { return std::as_const(exchange).parameter(key); }));
+    optimizer.metadata[kDigest] = std::to_string(parameter_digest(
+        network, [&](KeyId key) { return std::as_const(exchange).parameter(key); }));
     PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path, position.next_step), optimizer));
   }
   PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchange));
@@ -240,7 +228,7 @@ Status load_optimizer(const std::filesystem::path& checkpoint, nn::Executor& net
   }
   if (!file) return file.error();
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t digest, number(file->metadata, kDigest));
-  if (digest != digest_of(network, [&](KeyId key) { return exchange.gradient(key); })) {
+  if (digest != parameter_digest(network, [&](KeyId key) { return exchange.gradient(key); })) {
     return wrong(context_of(checkpoint) + " and the momentum in " + path.string() +
                  ": one of the two is of another run" + kCure);
   }

@@ -13,6 +13,7 @@
 #include "worker/train/checkpoint.h"
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/initialise.h"
+#include "worker/train/exchange/residuals.h"
 #include "worker/train/report/reporter.h"
 #include "worker/train/session_data.h"
 #include "worker/train/trainer.h"
@@ -144,6 +145,10 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& netw
     PHUB_RETURN_IF_ERROR(check_one_run(options, network, exchange));
   }
   if (restored > 0) start.next_step = restored;
+  PHUB_ASSIGN_OR_RETURN(
+      const std::string missing,
+      resume_residuals(options.checkpoint.resume, network, exchange, start.next_step));
+  if (!missing.empty() && options.note) options.note("train.resume: " + missing);
   return start;
 }
 
@@ -243,34 +248,43 @@ Status not_saved(const Status& why, std::uint64_t step) {
                                std::to_string(step) + " was not written: " + why.message()};
 }
 
+TrainerOptions trainer_options(const SessionOptions& options, const RunPosition& start,
+                               std::uint64_t steps_per_epoch) {
+  return {.epochs = options.epochs,
+          .max_steps = options.max_steps,
+          .first_step = start.next_step,
+          .schedule = make_schedule(options, steps_per_epoch),
+          .momentum = options.update.momentum,
+          .loss_scale = loss_scale_from(options, start),
+          .accumulate = options.update.accumulate,
+          .share = share_of(options),
+          .label_smoothing = options.update.label_smoothing,
+          .seed = options.seed,
+          .evaluate = options.evaluate,
+          .boundary_steps = options.checkpoint.path.empty() ? 0 : options.checkpoint.every_steps};
+}
+
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchange));
   const std::uint64_t first_step = start.next_step;
   const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.update.accumulate;
-  Trainer trainer(
-      {run.network, run.exchange, run.loader, run.test},
-      {.epochs = options.epochs,
-       .max_steps = options.max_steps,
-       .first_step = first_step,
-       .schedule = make_schedule(options, steps_per_epoch),
-       .momentum = options.update.momentum,
-       .loss_scale = loss_scale_from(options, start),
-       .accumulate = options.update.accumulate,
-       .share = share_of(options),
-       .label_smoothing = options.update.label_smoothing,
-       .seed = options.seed,
-       .evaluate = options.evaluate,
-       .boundary_steps = options.checkpoint.path.empty() ? 0 : options.checkpoint.every_steps});
+  Trainer trainer({run.network, run.exchange, run.loader, run.test},
+                  trainer_options(options, start, steps_per_epoch));
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchange.facts().worker_index == 0;
   const bool prints = options.report.print == ReportOptions::Print::kAlways ||
                       (options.report.print == ReportOptions::Print::kFirstWorker && first_worker);
-  const bool saves = first_worker && !options.checkpoint.path.empty();
+  const bool has_path = !options.checkpoint.path.empty();
+  const bool saves = first_worker && has_path;
+  ResidualFiles residuals(options.checkpoint.path, run.network, run.exchange, first_step);
   std::optional<std::uint64_t> saved;
   const auto checkpoint = [&](std::uint64_t next_step) -> Status {
     if (saved == next_step) return {};
-    PHUB_RETURN_IF_ERROR(write_checkpoint(options, run, trainer.loss_scaler(), next_step));
+    PHUB_RETURN_IF_ERROR(residuals.save(next_step));
+    if (saves) {
+      PHUB_RETURN_IF_ERROR(write_checkpoint(options, run, trainer.loss_scaler(), next_step));
+    }
     saved = next_step;
     return {};
   };
@@ -282,17 +296,24 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .bar = options.report.bar},
                     {.metrics = run.metrics,
                      .events = run.events,
-                     .checkpoint = saves ? checkpoint : decltype(ReporterParts::checkpoint)()});
+                     .checkpoint = has_path ? checkpoint : decltype(ReporterParts::checkpoint)()});
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
   // Whoever stops a job's workers together finds them in two neighbouring steps, or as far apart as
   // exchanges are. The first worker, which writes the checkpoint, can finish its step only if the
-  // others go on for that long.
+  // others go on for that long; which of these steps its checkpoint is of they do not know, so each
+  // has a file of theirs.
+  const bool keeps = has_path && keeps_back(run.network, run.exchange);
   const auto stops = [&, later = std::uint32_t{0}]() mutable {
-    return stopped() && (first_worker || ++later > kStepsAfterSignal + options.update.local_steps);
+    if (!stopped() || first_worker) return stopped();
+    if (keeps && trainer.wait_all().ok()) {
+      static_cast<void>(
+          residuals.save(trainer.next_step()));  // who resumes is told what is missing
+    }
+    return ++later > kStepsAfterSignal + options.update.local_steps;
   };
   const Status trained = trainer.run(reporter, stops);
   if (!trained.ok()) return saves && stopped() ? not_saved(trained, trainer.next_step()) : trained;
-  if (saves) {
+  if (has_path) {
     const Status written = checkpoint(trainer.next_step());
     if (!written.ok()) return stopped() ? not_saved(written, trainer.next_step()) : written;
   }
@@ -334,7 +355,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
   loader_options.worker_index = exchange->facts().worker_index;
-  if (exchange->facts().worker_index == 0 && !options.checkpoint.path.empty()) {
+  const bool saves = exchange->facts().worker_index == 0 || keeps_back(*network, *exchange);
+  if (saves && !options.checkpoint.path.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));

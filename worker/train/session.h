@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -80,6 +81,7 @@ struct SessionOptions {
   bool evaluate = true;
   CheckpointOptions checkpoint{};
   ReportOptions report{};
+  std::function<void(std::string_view)> note{};  // is told what a user should know; may be empty
 };
 
 // Images of a step of all workers, those of accumulated batches apart.

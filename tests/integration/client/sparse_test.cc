@@ -2,7 +2,9 @@
 // pushed, over each transport with the same bits.
 #include "kernels/sparse.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "common/plan/plan.h"
@@ -131,6 +133,88 @@ TEST_CASE("every worker receives the sum of what all pushed, over each transport
     INFO(status.message());
     CHECK(status.ok());
   }
+}
+
+// In round 2 a gradient of worker 1 is not finite in one of three chunks.
+constexpr std::uint64_t kSkipElements = 20'000;
+constexpr std::size_t kWrong = 9000;
+constexpr std::uint32_t kWrongRound = 2;
+
+// By element, whether it is in the chunk that has kWrong.
+std::vector<bool> elements_beside_wrong(const ClientOptions& options, std::uint32_t cores) {
+  const Plan plan = *make_plan(plan_input({.workers = options.workers,
+                                           .rule = options.rule,
+                                           .chunk_bytes = options.chunk_bytes,
+                                           .keys = {{"w", kSkipElements}}},
+                                          {cores}));
+  REQUIRE(plan.chunks.size() > 2);
+  std::vector<bool> beside(kSkipElements);
+  for (const Chunk& chunk : plan.chunks) {
+    const std::uint64_t begin = chunk.arena_offset - plan.key_offset[0];
+    if (kWrong < begin || kWrong >= begin + chunk.elements) continue;
+    for (std::uint64_t i = begin; i < begin + chunk.elements; ++i) beside[i] = true;
+  }
+  return beside;
+}
+
+TEST_CASE("what is pushed for an update that is left out is in later ones, over each transport") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
+  for (const std::string& transport : tested_transports()) {
+    INFO(transport << " " << name_of(encoding));
+    const auto server = std::move(*TestServer::start(2));
+    const ClientOptions options = {.servers = {server->address()},
+                                   .job = "skips",
+                                   .workers = 2,
+                                   .transport = transport,
+                                   .rule = RuleKind::kSgd,
+                                   .hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F},
+                                   .loss_scale = {.kind = LossScaling::kStatic},
+                                   .compress = {.encoding = encoding},
+                                   .timeout = kHangGuard};
+    std::vector<std::vector<float>> rests(2);
+    std::vector<float> parameters;
+    const Status status = run_workers(options, {{"w", kSkipElements}}, [&](Client& client) {
+      const std::uint32_t worker = client.worker_index();
+      PHUB_RETURN_IF_ERROR(client.initialise());
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        fill(client.gradient<float>(0), worker, round, 0);
+        const bool is_wrong = worker == 1 && round == kWrongRound;
+        if (is_wrong) client.gradient<float>(0)[kWrong] = std::nanf("");
+        PHUB_RETURN_IF_ERROR(client.push(0));
+        PHUB_RETURN_IF_ERROR(round % 2 == 0 ? client.wait(0) : client.wait_all());
+        if (client.was_skipped(0) != (round == kWrongRound)) {
+          return Status(Code::kDataLoss, "skipped in round " + std::to_string(round));
+        }
+      }
+      const KeptBack kept = client.kept_back(0);
+      rests[worker].assign(kept.rest.begin(), kept.rest.end());
+      const auto values = client.parameter<float>(0);
+      if (worker == 0) parameters.assign(values.begin(), values.end());
+      return Status();
+    });
+    INFO(status.message());
+    REQUIRE(status.ok());
+    const std::vector<bool> is_beside = elements_beside_wrong(options, 2);
+    float missing = 0.0F;
+    for (std::size_t i = 0; i < kSkipElements; ++i) {
+      float all = 0.0F;
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        all += gradient(0, round, 0, i);
+        const bool is_lost = round == kWrongRound && is_beside[i];
+        if (!is_lost) all += gradient(1, round, 0, i);
+      }
+      missing = std::max(missing, std::abs(rests[0][i] + rests[1][i] - parameters[i] - all));
+    }
+    CHECK(missing < 1e-4F);
+  }
+}
+
+TEST_CASE("a key that is too large to select from is refused before any server is asked") {
+  const auto client =
+      Client::connect({.servers = {"127.0.0.1:1"}, .compress = {.encoding = Encoding::kSparse}});
+  REQUIRE(client);
+  CHECK_THAT((*client)->register_keys({{"huge", std::uint64_t{1} << 32U}}).message(),
+             Catch::Matchers::Contains("key huge") && Catch::Matchers::Contains("split the key"));
 }
 
 TEST_CASE("a job that cannot be compressed is refused with both reasons") {

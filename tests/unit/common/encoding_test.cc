@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "common/plan/plan.h"
 #include "common/protocol/job_message.h"
 #include "server/job/spec/check.h"
 
@@ -47,6 +48,16 @@ TEST_CASE("an encoding is refused beside racks, lars and votes, by both names, a
             spec.rounds = {.quorum = 1, .late = LatePushes::kAdd};
           }).empty());
   }
+}
+
+TEST_CASE("a key may have more elements than 32 bits count: a push has their places in its chunk") {
+  for (const Encoding encoding : kEncodings) {
+    CHECK(refusal(encoding, [](JobSpec& spec) {
+            spec.chunk_bytes = kMaxChunkBytes;
+            spec.keys = {{"w", std::uint64_t{1} << 33U}};
+          }).empty());
+  }
+  static_assert(kMaxChunkBytes / size_of(DataType::kFloat16) <= 0xFFFFFFFFU);
 }
 
 TEST_CASE("an encoding crosses the control plane, and all workers have the same") {

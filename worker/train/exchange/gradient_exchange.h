@@ -85,6 +85,9 @@ class GradientExchange {
   virtual std::uint64_t updates() const { return 0; }
   virtual void resume_updates(std::uint64_t /*updates*/) {}
 
+  // What the worker keeps back of the key's gradients, for a checkpoint: Client::kept_back.
+  virtual KeptBack kept_back(KeyId /*key*/) { return {}; }
+
   // The parameters, to be written. REQUIRES: they live in this process, and the key is not under
   // way.
   virtual std::span<float> own_parameter(KeyId /*key*/) { return {}; }

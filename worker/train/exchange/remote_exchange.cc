@@ -116,6 +116,8 @@ class RemoteExchange : public GradientExchange {
     return {};
   }
 
+  KeptBack kept_back(KeyId key) override { return client_->kept_back(key); }
+
   Result<std::vector<std::string>> snapshot() override { return client_->snapshot(); }
 
   ExchangeStatistics statistics() const override {

@@ -1,0 +1,163 @@
+// Compressed training that is stopped and goes on: with what was kept back it has the bits of one
+// that was not stopped.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/tensors/safetensors.h"
+#include "tests/support/server/test_server.h"
+#include "tests/support/small_session.h"
+#include "tests/support/temporary_directory.h"
+#include "worker/train/exchange/residuals.h"
+#include "worker/train/session.h"
+
+namespace phub::train {
+namespace {
+
+constexpr std::uint32_t kWorkers = 2;
+
+struct Training {
+  const TestServer& server;
+  CompressOptions compress;
+  std::filesystem::path checkpoint;
+  std::uint64_t steps = 0;
+  std::filesystem::path resume = {};
+  std::uint64_t every_steps = 0;
+};
+
+// Returns what each worker was told.
+std::vector<std::string> train_together(const Training& training) {
+  std::vector<Status> statuses(kWorkers);
+  std::vector<std::string> notes(kWorkers);
+  std::vector<std::thread> threads;
+  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+    threads.emplace_back([&, w] {
+      SessionOptions options = testing::small_session();
+      options.update.momentum = 0.0F;
+      options.epochs = 10;
+      options.max_steps = training.steps;
+      options.workers = kWorkers;
+      options.evaluate = false;
+      options.checkpoint = {.path = training.checkpoint,
+                            .every_steps = training.every_steps,
+                            .resume = training.resume};
+      options.note = [&notes, w](std::string_view note) { notes[w] += note; };
+      const ClientOptions client{.servers = {training.server.address()},
+                                 .job = "resumed",
+                                 .workers = kWorkers,
+                                 .worker_index = static_cast<std::int32_t>(w),
+                                 .rule = RuleKind::kSgd,
+                                 .compress = training.compress};
+      const auto result = run_session(
+          options,
+          [&](const std::vector<KeySpec>& keys) { return make_remote_exchange(client, keys); },
+          [] { return false; });
+      statuses[w] = result ? Status() : result.error();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) {
+    INFO(status.to_string());
+    REQUIRE(status.ok());
+  }
+  return notes;
+}
+
+std::vector<NamedTensor> model_in(const std::filesystem::path& path) {
+  const auto file = read_safetensors(path);
+  REQUIRE(file);
+  return file->tensors;
+}
+
+constexpr std::uint64_t kStop = 7;
+constexpr std::uint64_t kEnd = 12;
+
+}  // namespace
+
+TEST_CASE("a compressed training that was resumed ends with the bits of one that was not") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt4);
+  CAPTURE(name_of(encoding));
+  const auto server = std::move(*TestServer::start(2));
+  const TemporaryDirectory folder;
+  Training training{.server = *server,
+                    .compress = {.encoding = encoding,
+                                 .density = 0.01F,
+                                 .dense_below = 100,
+                                 .momentum = 0.5F,
+                                 .warm_up_rounds = 10},
+                    .checkpoint = folder.path / "whole.safetensors",
+                    .steps = kEnd};
+  CHECK(train_together(training) == std::vector<std::string>(kWorkers));
+  const auto whole = model_in(training.checkpoint);
+
+  training.checkpoint = folder.path / "part.safetensors";
+  training.steps = kStop;
+  train_together(training);
+  CHECK_FALSE(model_in(training.checkpoint) == whole);
+  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+    CHECK(std::filesystem::exists(residual_path(training.checkpoint, kStop, w)));
+  }
+  training.resume = training.checkpoint;
+  training.steps = kEnd;
+  training.checkpoint = folder.path / "resumed.safetensors";
+  CHECK(train_together(training) == std::vector<std::string>(kWorkers));
+  CHECK(model_in(training.checkpoint) == whole);
+
+  // As a checkpoint of another program or an older one is: it goes on, and says without what.
+  std::filesystem::remove(residual_path(training.resume, kStop, 1));
+  const auto notes = train_together(training);
+  CHECK(notes[0].empty());
+  CHECK_THAT(notes[1], Catch::Contains("train.resume: no ") && Catch::Contains("worker-1") &&
+                           Catch::Contains("without what was kept back"));
+  CHECK_FALSE(model_in(training.checkpoint) == whole);
+}
+
+TEST_CASE("what was kept back for another checkpoint is left out, and its user is told") {
+  const auto server = std::move(*TestServer::start(1));
+  const TemporaryDirectory folder;
+  Training training{.server = *server,
+                    .compress = {.encoding = Encoding::kInt8, .dense_below = 100},
+                    .checkpoint = folder.path / "one.safetensors",
+                    .steps = 4};
+  train_together(training);
+  training.checkpoint = folder.path / "other.safetensors";
+  training.compress.encoding = Encoding::kInt4;
+  train_together(training);
+  std::filesystem::copy_file(residual_path(folder.path / "one.safetensors", 4, 0),
+                             residual_path(training.checkpoint, 4, 0),
+                             std::filesystem::copy_options::overwrite_existing);
+  training.resume = training.checkpoint;
+  training.steps = 6;
+  const auto notes = train_together(training);
+  CHECK_THAT(notes[0], Catch::Contains("is of other parameters"));
+  CHECK(notes[1].empty());
+}
+
+TEST_CASE("of what is kept back the files of the last two checkpoints stay") {
+  const auto server = std::move(*TestServer::start(1));
+  const TemporaryDirectory folder;
+  const Training training{.server = *server,
+                          .compress = {.encoding = Encoding::kSparse, .dense_below = 100},
+                          .checkpoint = folder.path / "m.safetensors",
+                          .steps = 8,
+                          .every_steps = 2};
+  train_together(training);
+  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+    for (const std::uint64_t step : {2U, 4U, 6U, 8U}) {
+      CHECK(std::filesystem::exists(residual_path(training.checkpoint, step, w)) == (step >= 6));
+    }
+  }
+}
+
+TEST_CASE("a training that is not compressed keeps nothing back") {
+  const auto server = std::move(*TestServer::start(1));
+  const TemporaryDirectory folder;
+  const Training training{
+      .server = *server, .compress = {}, .checkpoint = folder.path / "m.safetensors", .steps = 2};
+  train_together(training);
+  CHECK_FALSE(std::filesystem::exists(residual_path(training.checkpoint, 2, 0)));
+}
+
+}  // namespace phub::train

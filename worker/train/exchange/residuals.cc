@@ -1,0 +1,115 @@
+#include "worker/train/exchange/residuals.h"
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/tensors/safetensors.h"
+#include "worker/train/exchange/parameter_digest.h"
+
+namespace phub::train {
+namespace {
+
+constexpr const char* kDigest = "parameters_digest";
+constexpr const char* kRest = ".rest";
+constexpr const char* kVelocity = ".velocity";
+
+std::string digest_now(const nn::Executor& network, const GradientExchange& exchange) {
+  return std::to_string(
+      parameter_digest(network, [&](KeyId key) { return exchange.parameter(key); }));
+}
+
+// A parameter that was pushed whole before has no tensor.
+Status restore(const TensorFile& file, const std::string& name, std::span<float> to) {
+  const NamedTensor* const tensor = to.empty() ? nullptr : file.find(name);
+  if (tensor == nullptr) return {};
+  if (tensor->values.size() != to.size()) {
+    return {Code::kInvalidArgument, "its tensor " + name + " has " +
+                                        std::to_string(tensor->values.size()) +
+                                        " elements, the parameter " + std::to_string(to.size()) +
+                                        ": remove the file to go on without"};
+  }
+  std::copy(tensor->values.begin(), tensor->values.end(), to.begin());
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path residual_path(const std::filesystem::path& checkpoint,
+                                    std::uint64_t next_step, std::uint32_t worker) {
+  std::filesystem::path path = checkpoint;
+  return path.replace_filename(checkpoint.stem().string() + ".residual-" +
+                               std::to_string(next_step) + ".worker-" + std::to_string(worker) +
+                               checkpoint.extension().string());
+}
+
+bool keeps_back(const nn::Executor& network, GradientExchange& exchange) {
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    if (!exchange.kept_back(key).rest.empty()) return true;
+  }
+  return false;
+}
+
+ResidualFiles::ResidualFiles(std::filesystem::path checkpoint, const nn::Executor& network,
+                             GradientExchange& exchange, std::uint64_t first_step)
+    : checkpoint_(std::move(checkpoint)), network_(network), exchange_(exchange) {
+  if (first_step > 0) steps_.push_back(first_step);
+}
+
+Status ResidualFiles::save(std::uint64_t next_step) {
+  std::vector<TensorView> tensors;
+  for (KeyId key = 0; key < network_.parameters().size(); ++key) {
+    const nn::ParameterSpec& spec = network_.parameters()[key];
+    const KeptBack kept = exchange_.kept_back(key);
+    const auto add = [&](const char* suffix, std::span<const float> values) {
+      if (values.empty()) return;
+      tensors.push_back({spec.name + suffix, spec.shape, values.data(), values.size()});
+    };
+    add(kRest, kept.rest);
+    add(kVelocity, kept.velocity);
+  }
+  if (tensors.empty()) return {};
+  const std::uint32_t worker = exchange_.facts().worker_index;
+  PHUB_RETURN_IF_ERROR(write_safetensors(residual_path(checkpoint_, next_step, worker), tensors,
+                                         {{kDigest, digest_now(network_, exchange_)}}));
+  if (steps_.empty() || steps_.back() != next_step) steps_.push_back(next_step);
+  for (; steps_.size() > 2; steps_.pop_front()) {
+    std::error_code gone_already;
+    std::filesystem::remove(residual_path(checkpoint_, steps_.front(), worker), gone_already);
+  }
+  return {};
+}
+
+Result<std::string> resume_residuals(const std::filesystem::path& checkpoint,
+                                     const nn::Executor& network, GradientExchange& exchange,
+                                     std::uint64_t next_step) {
+  if (!keeps_back(network, exchange)) return std::string();
+  const auto rounds = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(next_step, std::numeric_limits<std::uint32_t>::max()));
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const KeptBack kept = exchange.kept_back(key);
+    if (kept.rounds != nullptr) *kept.rounds = rounds;
+  }
+  if (checkpoint.empty()) return std::string();
+  const auto path = residual_path(checkpoint, next_step, exchange.facts().worker_index);
+  const std::string without = "; train.compress goes on without what was kept back";
+  const auto file = read_safetensors(path);
+  if (!file && file.error().code() == Code::kNotFound) return "no " + path.string() + without;
+  if (!file) return file.error();
+  const auto digest = file->metadata.find(kDigest);
+  if (digest == file->metadata.end() || digest->second != digest_now(network, exchange)) {
+    return path.string() + " is of other parameters than " + checkpoint.string() + without;
+  }
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const std::string& name = network.parameters()[key].name;
+    const KeptBack kept = exchange.kept_back(key);
+    PHUB_RETURN_IF_ERROR(restore(*file, name + kRest, kept.rest).with_context(path.string()));
+    PHUB_RETURN_IF_ERROR(
+        restore(*file, name + kVelocity, kept.velocity).with_context(path.string()));
+  }
+  return std::string();
+}
+
+}  // namespace phub::train
