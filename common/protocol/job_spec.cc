@@ -7,11 +7,6 @@ float gradient_scale_of(const JobSpec& spec) {
   return spec.rule == RuleKind::kSum ? 1.0F : 1.0F / static_cast<float>(spec.workers);
 }
 
-bool averages_pushes(const JobSpec& spec) {
-  return !spec.rounds.waits_for_all() && spec.rule != RuleKind::kSum &&
-         gradient_scale_of(spec) == 1.0F / static_cast<float>(spec.workers);
-}
-
 LarsOptions lars_of(const JobSpec& spec) {
   LarsOptions lars = spec.lars;
   if (lars.coefficient == 0.0F) lars.coefficient = LarsOptions().coefficient;

@@ -47,12 +47,10 @@ struct JobSpec {
   RoundPolicy rounds = {};
 };
 
-// The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.
-float gradient_scale_of(const JobSpec& spec);
-
-// Whether each round's sum is divided by the pushes that are in it, in place of that scale: a mean
+// The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set. With a
+// quorum 1 / workers says that each round's sum is divided by the pushes that are in it: a mean
 // over all workers is one over those who came.
-bool averages_pushes(const JobSpec& spec);
+float gradient_scale_of(const JobSpec& spec);
 
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);

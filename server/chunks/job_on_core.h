@@ -68,6 +68,8 @@ class JobOnCore : public FairShare::Flow {
   const std::uint32_t workers;  // have the first seats
   const Hyper hyper;            // until worker 0 sends others
   const PriceList::Kind kind;   // of its pushes, but for their transport
+  // With a quorum: what a push costs depends on how many are dropped, and share an update.
+  Prices own_prices;
   // Where tcp's pushes are read into.
   const std::unique_ptr<BufferPool> staging;
   Shard shard;

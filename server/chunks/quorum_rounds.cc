@@ -1,6 +1,8 @@
 #include "server/chunks/quorum_rounds.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace phub::server {
 
@@ -11,6 +13,7 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
       due(chunks),
       policy_(policy),
       workers_(workers),
+      is_bounded_(policy.staleness != kAnyStaleness),
       waiting_(waiting),
       in_round_(chunks, workers),
       withheld_(chunks, workers),
@@ -18,12 +21,14 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
       present_(workers),
       bases_(chunks * workers),
       pushes_(chunks * workers),
+      slowest_(is_bounded_ ? chunks : 0, Slowest{.pushes = 0, .workers = workers}),
       released_(workers),
       late_(workers) {}
 
 QuorumRounds::Taken QuorumRounds::take(std::uint32_t slot, std::uint32_t worker,
                                        std::uint64_t rounds) {
-  ++pushes_[at(slot, worker)];
+  const std::uint32_t pushes = pushes_[at(slot, worker)]++;
+  if (is_bounded_) leave_slowest(slot, pushes);
   const std::uint32_t staleness = static_cast<std::uint32_t>(rounds) - bases_[at(slot, worker)];
   LateCounters& late = late_[worker];
   late.pushes[LateCounters::bucket(staleness)].add(1);
@@ -73,29 +78,44 @@ void QuorumRounds::start_all(std::uint32_t slot, std::uint64_t rounds) {
   waiting_.clear(slot);
 }
 
+// Of those who wait, who may go: who is in a round that goes on is passed over, and so is who was
+// too far ahead, until the slowest has moved. So a push is not paid for with a look at each worker
+// that waits.
 void QuorumRounds::release(std::uint32_t slot, std::uint64_t rounds) {
   released_count_ = 0;
-  const bool is_bounded = policy_.staleness != kAnyStaleness;
-  const std::uint32_t fewest = is_bounded ? fewest_pushes(slot) : 0;
-  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
-    if (!waiting_.contains(slot, worker) || in_round_.contains(slot, worker)) continue;
-    // Of two counts that may have wrapped.
-    if (is_bounded && pushes_[at(slot, worker)] - fewest > policy_.staleness) {
-      if (withheld_.insert(slot, worker)) late_[worker].withheld.add(1);
-      continue;
+  const bool has_moved = is_bounded_ && std::exchange(slowest_[slot].has_moved, false);
+  for (std::size_t i = 0; i < waiting_.words(); ++i) {
+    std::uint64_t workers = waiting_.word(slot, i) & ~in_round_.word(slot, i);
+    if (!has_moved) workers &= ~withheld_.word(slot, i);
+    for (; workers != 0; workers &= workers - 1) {
+      const auto bit = static_cast<std::size_t>(std::countr_zero(workers));
+      release_or_withhold(slot, static_cast<std::uint32_t>(64 * i + bit), rounds);
     }
-    waiting_.erase(slot, worker);
-    withheld_.erase(slot, worker);
-    bases_[at(slot, worker)] = static_cast<std::uint32_t>(rounds);
-    released_[released_count_++] = worker;
   }
 }
 
+void QuorumRounds::release_or_withhold(std::uint32_t slot, std::uint32_t worker,
+                                       std::uint64_t rounds) {
+  ++looked_at_;
+  // Of two counts that may have wrapped.
+  if (is_bounded_ && pushes_[at(slot, worker)] - slowest_[slot].pushes > policy_.staleness) {
+    if (withheld_.insert(slot, worker)) late_[worker].withheld.add(1);
+    return;
+  }
+  waiting_.erase(slot, worker);
+  withheld_.erase(slot, worker);
+  bases_[at(slot, worker)] = static_cast<std::uint32_t>(rounds);
+  released_[released_count_++] = worker;
+}
+
 bool QuorumRounds::lose(std::uint32_t worker) {
-  if (lost_.insert(0, worker)) --present_;
+  if (!lost_.insert(0, worker)) return present_ > 0;
+  --present_;
   for (std::uint32_t slot = 0; slot < bases_.size() / workers_; ++slot) {
     waiting_.erase(slot, worker);
     in_round_.erase(slot, worker);
+    withheld_.erase(slot, worker);
+    if (is_bounded_) leave_slowest(slot, pushes_[at(slot, worker)]);
   }
   return present_ > 0;
 }
@@ -109,23 +129,32 @@ std::uint32_t QuorumRounds::lowest() const {
 std::uint32_t QuorumRounds::steps() const {
   std::uint32_t steps = UINT32_MAX;
   for (std::uint32_t slot = 0; slot < bases_.size() / workers_; ++slot) {
-    steps = std::min(steps, fewest_pushes(slot));
+    steps = std::min(steps, find_slowest(slot).pushes);
   }
   return bases_.empty() ? 0 : steps;
 }
 
-// Of a worker that is there.
-std::uint32_t QuorumRounds::fewest_pushes(std::uint32_t slot) const {
-  std::uint32_t fewest = 0;
-  bool is_first = true;
+// A worker that had so many pushes of the chunk has more, or is gone. The last one of the slowest
+// makes others the slowest: they are found once for as many pushes as there are workers.
+void QuorumRounds::leave_slowest(std::uint32_t slot, std::uint32_t pushes) {
+  Slowest& slowest = slowest_[slot];
+  if (pushes == slowest.pushes && --slowest.workers == 0) slowest = find_slowest(slot);
+}
+
+// Of those who are there.
+QuorumRounds::Slowest QuorumRounds::find_slowest(std::uint32_t slot) const {
+  Slowest slowest{.pushes = 0, .workers = 0, .has_moved = true};
   for (std::uint32_t worker = 0; worker < workers_; ++worker) {
     if (lost_.contains(0, worker)) continue;
     const std::uint32_t pushes = pushes_[at(slot, worker)];
     // Counts wrap: one is less if it is behind by less than half of them.
-    if (is_first || static_cast<std::int32_t>(pushes - fewest) < 0) fewest = pushes;
-    is_first = false;
+    if (slowest.workers == 0 || static_cast<std::int32_t>(pushes - slowest.pushes) < 0) {
+      slowest.pushes = pushes;
+      slowest.workers = 0;
+    }
+    if (pushes == slowest.pushes) ++slowest.workers;
   }
-  return fewest;
+  return slowest;
 }
 
 }  // namespace phub::server

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/base/round_policy.h"
+#include "common/base/rule.h"
 #include "server/chunks/grace_queue.h"
 #include "server/chunks/late_counters.h"
 #include "server/chunks/worker_sets.h"
@@ -76,19 +77,34 @@ class QuorumRounds {
   // Its chunk.
   std::uint32_t take_first_end();
 
+  // Workers that release() has looked at, of all calls.
+  std::uint64_t looked_at() const { return looked_at_; }
+
   GraceQueue graces;  // chunks in grace
   GraceQueue waits;   // chunks without their quorum
   GraceQueue due;     // chunks whose rounds a loss has completed
   RoundCounters counters;
+  // By slot: the hyper-parameters of the leader's last push, in a round or not.
+  std::vector<Hyper> said;
 
  private:
+  // Of a chunk: who has pushed it least.
+  struct Slowest {
+    std::uint32_t pushes = 0;
+    std::uint32_t workers = 0;  // that have pushed it so often
+    bool has_moved = false;     // since the last release
+  };
+
   std::size_t at(std::uint32_t slot, std::uint32_t worker) const {
     return slot * std::size_t{workers_} + worker;
   }
-  std::uint32_t fewest_pushes(std::uint32_t slot) const;
+  void release_or_withhold(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds);
+  void leave_slowest(std::uint32_t slot, std::uint32_t pushes);
+  Slowest find_slowest(std::uint32_t slot) const;
 
   const RoundPolicy policy_;
   const std::uint32_t workers_;
+  const bool is_bounded_;  // how far ahead a worker may be
   WorkerSets& waiting_;
   WorkerSets in_round_;                // by slot: of those who wait, whose pushes are in its round
   WorkerSets withheld_;                // by slot: of those who wait, who is too far ahead
@@ -96,8 +112,10 @@ class QuorumRounds {
   std::uint32_t present_;              // workers that are not lost
   std::vector<std::uint32_t> bases_;   // [slot][worker]: rounds behind the chunk at the last reply
   std::vector<std::uint32_t> pushes_;  // [slot][worker], of all rounds
+  std::vector<Slowest> slowest_;       // by slot; empty: staleness has no bound
   std::vector<std::uint32_t> released_;
   std::size_t released_count_ = 0;
+  std::uint64_t looked_at_ = 0;
   std::vector<LateCounters> late_;
 };
 

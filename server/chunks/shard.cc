@@ -45,7 +45,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       encoding_(layout.encoding),
       is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() &&
                 encoding_ == Encoding::kDense),
-      averages_pushes_(layout.averages_pushes),
+      mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging),
       parameters_(layout, std::move(memory)),
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
@@ -56,6 +56,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
   }
   if (!layout.rounds.waits_for_all()) {
     rounds_.emplace(layout.rounds, layout.workers, chunks_.size(), arrived_);
+    rounds_->said.assign(chunks_.size(), layout.hyper);
   }
   for (std::uint32_t slot = 0; slot < chunks(); ++slot) {
     const std::uint32_t id = layout.plan->core_chunks[layout.server_index][core][slot];
@@ -94,9 +95,9 @@ PushResult Shard::on_push(const Push& push) {
     return refuse(rounds_ ? PushResult::kTooEarly : PushResult::kDuplicate);
   }
 
-  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   if (has_parameters_ && !chunk.initialised) return initialise(push, chunk);
   if (!is_plain_) return racks_ ? add(push, chunk) : add_own(push, chunk);
+  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_last =
       sums_.add(push.slot, push.worker, {push.data, push.staged}, chunk.sum, chunk.place.elements);
   return is_last ? finish(push.slot) : PushResult::kAccepted;
@@ -121,6 +122,7 @@ PushResult Shard::add_own(const Push& push, ShardChunk& chunk) {
     if (seen != PushResult::kAccepted) return seen;
   }
   if (rounds_) return join_round(push, own, chunk);
+  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_last =
       sums_.add_folded(push.slot, push.worker, own, chunk.sum, chunk.place.elements);
   return is_last ? finish(push.slot) : PushResult::kAccepted;
@@ -145,6 +147,7 @@ PushResult Shard::look_at(const Push& push, std::uint32_t elements, Contribution
 
 // Of a job of several racks.
 PushResult Shard::add(const Push& push, ShardChunk& chunk) {
+  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_worker = racks_->is_worker(push.worker);
   const Contribution sum =
       is_worker ? Contribution{racks_->add(push, chunk), true} : racks_->widened(push, chunk);
@@ -156,14 +159,19 @@ PushResult Shard::add(const Push& push, ShardChunk& chunk) {
   return racks_->is_root(chunk) ? finish(push.slot) : go_up(push.slot);
 }
 
-// Of a job with a quorum. What does not complete the round is folded at once.
+// Of a job with a quorum. What does not complete the round is folded at once. A round has the
+// hyper-parameters of the leader's push that is in it, else those that it said before the round
+// began: a push that is dropped changes none that is under way.
 PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChunk& chunk) {
   const auto [counts, weight] = rounds_->take(push.slot, push.worker, chunk.rounds);
+  const bool leads = push.worker == chunk.leader;
+  if (leads) rounds_->said[push.slot] = *push.hyper;
   if (!counts) {
     if (own.staged) staging_.give(own.data);
     rounds_->release(push.slot, chunk.rounds);
     return PushResult::kDropped;
   }
+  if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->said[push.slot];
   const std::uint32_t elements = chunk.place.elements;
   sums_.add_weighted(push.slot, own, weight, chunk.sum, elements);
   const auto standing = rounds_->standing(push.slot, chunk.sum.pushes);
@@ -177,9 +185,12 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
   return is_waited_for && chunk.sum.pushes == 1 ? PushResult::kOpened : PushResult::kTaken;
 }
 
+// A scale of 1 / workers is a mean, which is over those who came; another one is what it is.
 PushResult Shard::finish_quorum_round(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
-  if (averages_pushes_) chunk.hyper.gradient_scale = 1.0F / static_cast<float>(chunk.sum.pushes);
+  if (chunk.hyper.gradient_scale == mean_scale_) {
+    chunk.hyper.gradient_scale = 1.0F / static_cast<float>(chunk.sum.pushes);
+  }
   return finish(slot);
 }
 
@@ -286,6 +297,10 @@ VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
 PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
   const bool goes_up = racks_ && !racks_->is_root(chunk);
   const bool is_worker = push.worker < workers_;
+  if (push.worker == chunk.leader) {
+    chunk.hyper = *push.hyper;
+    if (rounds_) rounds_->said[push.slot] = *push.hyper;
+  }
   if (push.worker == chunk.leader && !restored_) {
     const DataType type = is_worker ? parameters_.wire_type() : DataType::kFloat32;
     if (goes_up) {

@@ -156,7 +156,7 @@ class Shard {
   const bool restored_;          // the parameters were there before the first round
   const Encoding encoding_;      // of workers' pushes
   const bool is_plain_;          // one rack, everybody in each round, and pushes are dense
-  const bool averages_pushes_;   // each round's gradient_scale is 1 / its pushes
+  const float mean_scale_;       // 1 / workers; with a quorum: 1 / the pushes of a round is meant
   bool stopped_ = false;
   BufferPool& staging_;
   ChunkParameters parameters_;

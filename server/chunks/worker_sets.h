@@ -32,6 +32,11 @@ class WorkerSets {
     for (std::size_t i = set * words_; i < (set + 1) * words_; ++i) size += std::popcount(bits_[i]);
     return static_cast<std::uint32_t>(size);
   }
+  // 64 workers of a set, from 64 * index on.
+  std::uint64_t word(std::size_t set, std::size_t index) const {
+    return bits_[set * words_ + index];
+  }
+  std::size_t words() const { return words_; }  // of a set
   void clear(std::size_t set) {
     for (std::size_t i = set * words_; i < (set + 1) * words_; ++i) bits_[i] = 0;
   }

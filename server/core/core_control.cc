@@ -56,7 +56,8 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
     connection->peer = *id;
     PriceList::Kind kind = job.kind;
     kind.transport = connection->endpoint;
-    connection->prices = &turns_.prices.of(kind);
+    const bool has_quorum = job.shard.rounds() != nullptr;
+    connection->prices = has_quorum ? &job.own_prices : &turns_.prices.of(kind);
     if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
     lane.connections[*id] = connection.get();
     place = std::move(connection);

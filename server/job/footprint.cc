@@ -21,7 +21,7 @@ constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
 constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradients are clipped
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
-constexpr std::uint64_t kBytesOfQuorumsChunk = 96;   // deadlines; sets of a few workers
+constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 

@@ -46,7 +46,6 @@ struct JobLayout {
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
-  bool averages_pushes = false;  // with a quorum: gradient_scale is 1 / pushes of each round
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

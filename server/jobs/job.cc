@@ -165,8 +165,7 @@ JobLayout layout_of(const Job& job) {
                    .server_index = job.place.topology.server_index,
                    .core_load_bytes = job.place.core_load_bytes,
                    .encoding = spec.encoding,
-                   .rounds = spec.rounds,
-                   .averages_pushes = averages_pushes(spec)};
+                   .rounds = spec.rounds};
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};

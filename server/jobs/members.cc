@@ -1,6 +1,7 @@
 #include "server/jobs/members.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
@@ -51,6 +52,17 @@ bool is_again(const Member& member, const JoinArguments& caller) {
 }
 
 Status full(const Job& job) {
+  std::vector<std::uint32_t> lost;
+  for (const auto& [worker, member] : job.members) {
+    if (member->was_lost) lost.push_back(member->index);
+  }
+  if (!lost.empty()) {
+    return {
+        Code::kAlreadyExists,
+        fmt::format("job \"{}\" goes on without worker {}, and who was lost cannot come back; "
+                    "wait for it to end, or end it and start all from a checkpoint or a snapshot",
+                    label(job), fmt::join(lost, ", "))};
+  }
   return {Code::kAlreadyExists, fmt::format("job \"{}\" has all of its {} workers; wait for it to "
                                             "end, or choose another name or more workers",
                                             label(job), job.spec->workers)};

@@ -36,76 +36,6 @@ struct Arguments {
   JobOptions job;
 };
 
-void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
-  CLI::App& create = add_subcommand(
-      jobs, "create", "Make a job before its workers join",
-      "Examples:\n"
-      "  phubctl job create demo --workers 4 --rule mean\n"
-      "  phubctl job create demo --workers 2 --rule nesterov --learning-rate 0.05 --momentum "
-      "0.9\\\n"
-      "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
-      "  phubctl job create demo --rule lars --learning-rate 4 --trust-coefficient 0.002\\\n"
-      "      --key conv1.weight:500 --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
-      "  phubctl job create --file job.textproto       a phub.control.JobSpec\n"
-      "  phubctl job create demo --racks a:4,b:4 --rack-shape auto --bytes 100e6\n\n"
-      "Without keys, the first worker that joins brings them.");
-  JobOptions& job = options.job;
-  auto* const file = create.add_option("--file", job.file, "JobSpec of proto/job.proto");
-  file->type_name("FILE");
-  create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
-  const auto option = [&create, file](const std::string& name, auto& value, const char* help) {
-    return create.add_option(name, value, help)->excludes(file);
-  };
-  const auto field = [&option](const std::string& name, auto& value, const char* help) {
-    option(name, value, help)->capture_default_str();
-  };
-  field("--workers", job.workers, "Workers that it waits for");
-  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov, lars, adam, adamw or adagrad");
-  field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
-  field("--encoding", job.encoding,
-        "What workers push: dense, sparse, int8 or int4 (train.compress)");
-  field("--order", job.order, "deterministic or arrival");
-  field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
-  field("--learning-rate", job.learning_rate,
-        "As in the workers' configuration; worker 0 may change it later");
-  field("--momentum", job.momentum, "For momentum, nesterov and lars");
-  field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
-  option("--trust-coefficient", job.trust_coefficient,
-         "Of lars: a step's share of a tensor's norm; left out: 0.001");
-  option("--trust-epsilon", job.trust_epsilon,
-         "Of lars: added to the gradient's norm; left out: 0");
-  option("--exclude-from-lars", job.exclude_from_lars, "Of lars: a key at trust 1, as biases are")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  option("--beta1", job.beta1, "Of adam and adamw: left out: 0.9");
-  option("--beta2", job.beta2, "Of adam and adamw: left out: 0.999");
-  option("--epsilon", job.epsilon, "Of adam, adamw and adagrad; left out: 1e-8, of adagrad 1e-10");
-  option("--clip-norm", job.clip_norm,
-         "Of all keys' averaged gradients at most; left out: no bound");
-  option("--ema-decay", job.ema_decay,
-         "Of the parameters' moving average; left out: there is none");
-  option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
-      ->allow_extra_args(false);
-  CLI::Option* const racks = declare_rack_options(create, job);
-  racks->excludes(file)->excludes("--workers");
-  create
-      .add_option("--rack-shape", job.rack_shape,
-                  "How the racks are joined: spread, chain, multicolour, hybrid, tree, nested (by "
-                  "the levels of "
-                  "their names, as site1/row2/rack3), or auto: by the last probe")
-      ->needs(racks)
-      ->capture_default_str();
-  create
-      .add_option("--rack-hybrid-bytes", job.rack_hybrid_bytes,
-                  "Of hybrid: keys of at most so many bytes are small; left out: those that share "
-                  "chunks")
-      ->needs(racks);
-  create.callback([&] {
-    if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
-    command = [&job](const Session& session) { return create_job(session, job); };
-  });
-}
-
 void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
   CLI::App& jobs = add_subcommand(app, "job", "List, inspect, explain, create, close and plan jobs",
                                   "Examples:\n"
@@ -130,7 +60,7 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
       return inspect_job(session, options.name, options.job_id);
     };
   });
-  declare_create(jobs, options, command);
+  declare_create(jobs, options.job, command);
   CLI::App& close = add_subcommand(jobs, "close", "End a job; its workers are told",
                                    "Example:\n  phubctl job close demo");
   close.add_option("name", options.name, "Name of the job")->required();

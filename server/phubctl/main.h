@@ -56,6 +56,9 @@ CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job);
 // What is told for a prediction; only beside `needed`.
 void declare_plan_options(CLI::App& sub, PlanOptions& plan, CLI::Option* needed);
 
+// `phubctl job create`. `jobs` is the subcommand `job`; `job` outlives `jobs`.
+void declare_create(CLI::App& jobs, JobOptions& job, Command& command);
+
 // `phubctl doctor` and `pki`.
 void declare_doctor(CLI::App& app, LocalCommand& command);
 void declare_pki(CLI::App& app, LocalCommand& command);

@@ -4,7 +4,7 @@
 // of two) have one price for a byte, whoever pushes them: the core time that such pushes took
 // lately, with their reading and their replies. So jobs that are alike get exchanges in the
 // proportion of their weights, whatever the caches do to each of them; jobs that are not alike get
-// core time in it.
+// core time in it. A job with a quorum is like no other: it has Prices of its own (JobOnCore).
 //
 // Belongs to a core's thread. Only of() allocates, for a kind that is new.
 #pragma once

@@ -137,6 +137,22 @@ TEST_CASE("a job with a quorum goes on without a worker that is gone") {
   CHECK(rig.replies(job, 1).size() == 2);
 }
 
+// What a push costs depends on how many are dropped and how many share an update.
+TEST_CASE("a job with a quorum makes pushes neither cheaper nor dearer for other jobs") {
+  Rig rig;
+  StreamsJob& plain = rig.streams.add({.workers = 2, .chunks = 2});
+  StreamsJob& alike = rig.streams.add({.workers = 2, .chunks = 2});
+  StreamsJob& one = rig.add(2, {.quorum = 1});
+  StreamsJob& other = rig.add(2, {.quorum = 1});
+  const auto prices = [](const StreamsJob& job, std::uint32_t worker = 0) {
+    return job.on_core->connections[worker]->prices;
+  };
+  CHECK(prices(plain) == prices(alike));
+  CHECK(prices(one) == prices(one, 1));
+  CHECK(prices(one) != prices(plain));
+  CHECK(prices(one) != prices(other));
+}
+
 TEST_CASE("a worker that was lost elsewhere is let go here") {
   Rig rig;
   StreamsJob& job = rig.add(3, {.quorum = 1, .staleness = 0, .late = LatePushes::kAdd});

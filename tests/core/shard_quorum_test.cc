@@ -1,84 +1,7 @@
 // Rounds that need not have every worker's push: what arrives, who is replied to, what comes out.
-#include <catch2/catch.hpp>
-#include <cstring>
-
-#include "server/chunks/shard.h"
-#include "server/job/footprint.h"
+#include "tests/support/server/quorum_rig.h"
 
 namespace phub::server {
-namespace {
-
-using Workers = std::vector<std::uint32_t>;
-
-// One chunk, all of whose elements are alike.
-struct QuorumRig {
-  JobLayout layout;
-  std::unique_ptr<BufferPool> staging;
-  std::unique_ptr<Shard> shard;
-  std::vector<std::vector<float>> memory;  // by worker, of pushes in place
-
-  QuorumRig(std::uint32_t workers, const RoundPolicy& policy, RuleKind rule = RuleKind::kSum,
-            DataType type = DataType::kFloat32)
-      : memory(workers, std::vector<float>(100)) {
-    PlanInput input;
-    input.key_elements = {100};
-    input.wire_type = type;
-    input.cores_per_server = {1};
-    layout.workers = workers;
-    layout.wire_type = type;
-    layout.rule = rule;
-    layout.hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F};
-    layout.deterministic = false;
-    layout.rounds = policy;
-    layout.weight_decay = {0.0F};
-    layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    make_shard();
-  }
-  void make_shard() {
-    shard.reset();
-    staging =
-        std::move(*BufferPool::create(staging_buffers(layout, 0), staging_buffer_bytes(layout)));
-    shard = std::make_unique<Shard>(layout, 0, std::move(*JobMemory::create(layout)), *staging);
-  }
-
-  PushResult push(std::uint32_t worker, float value, bool staged = true) {
-    std::vector<float>& values = memory[worker];
-    std::fill(values.begin(), values.end(), value);
-    auto* place = reinterpret_cast<std::byte*>(values.data());
-    if (staged || layout.wire_type != DataType::kFloat32) {
-      place = staging->take();
-      kernels::convert(place, layout.wire_type, reinterpret_cast<std::byte*>(values.data()),
-                       DataType::kFloat32, values.size());
-    }
-    return shard->on_push({.worker = worker,
-                           .slot = 0,
-                           .data = place,
-                           .bytes = shard->push_bytes(0),
-                           .staged = place != reinterpret_cast<std::byte*>(values.data()),
-                           .hyper = &layout.hyper});
-  }
-  // Who is replied to.
-  Workers released() const {
-    const auto released = shard->rounds()->released();
-    return {released.begin(), released.end()};
-  }
-  float result() const {
-    std::vector<float> values(100);
-    kernels::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
-                     shard->reply(0).data(), layout.wire_type, values.size());
-    for (const float value : values) REQUIRE(value == values[0]);
-    return values[0];
-  }
-  void start_grace() { shard->rounds()->graces.push(0, 7); }
-  const LateCounters& late(std::uint32_t worker) const { return shard->rounds()->late()[worker]; }
-};
-
-constexpr RoundPolicy backup_workers(std::uint32_t quorum) { return {.quorum = quorum}; }
-constexpr RoundPolicy asynchronous(std::uint32_t staleness = kAnyStaleness) {
-  return {.quorum = 1, .staleness = staleness, .late = LatePushes::kAdd};
-}
-
-}  // namespace
 
 TEST_CASE("a round is complete with its quorum, and those who are in it are replied to") {
   for (const bool staged : {true, false}) {
@@ -197,13 +120,35 @@ TEST_CASE("a round whose patience is over goes on without its quorum") {
   CHECK_FALSE(rig.shard->rounds()->has_ends());
 }
 
-TEST_CASE("the mean of a round is over those who came, if nothing else was asked for") {
-  QuorumRig rig(4, backup_workers(2), RuleKind::kMean);
-  rig.layout.averages_pushes = true;
-  rig.make_shard();
-  rig.push(3, 1.0F);
-  rig.push(1, 2.0F);
-  CHECK(rig.result() == 1.5F);
+TEST_CASE("a push is not paid for with a look at each of 1,024 workers that wait") {
+  constexpr std::uint32_t kWorkers = 1024;
+  const auto everybody_pushes = [](QuorumRig& rig) {
+    for (std::uint32_t worker = 0; worker < kWorkers; ++worker) rig.push(worker, 1.0F);
+  };
+  SECTION("for a round's end") {
+    QuorumRig rig(kWorkers, backup_workers(kWorkers - 1));
+    everybody_pushes(rig);
+    CHECK(rig.released() == Workers{kWorkers - 1});  // it was late
+    CHECK(rig.shard->rounds()->looked_at() == kWorkers);
+  }
+  SECTION("for the slowest") {
+    QuorumRig rig(kWorkers, asynchronous(0));
+    everybody_pushes(rig);
+    CHECK(rig.released().size() == kWorkers);
+    CHECK(rig.shard->rounds()->looked_at() <= 2 * kWorkers);
+    CHECK(rig.late(0).withheld.value() == 1);
+  }
+  SECTION("while some are lost") {
+    QuorumRig rig(kWorkers, asynchronous(0));
+    for (std::uint32_t worker = 0; worker < kWorkers - 8; ++worker) rig.push(worker, 1.0F);
+    for (std::uint32_t worker = kWorkers - 8; worker < kWorkers; ++worker) {
+      CHECK(rig.released().empty());
+      CHECK(rig.shard->lose(worker));
+      CHECK_FALSE(rig.shard->go_on(0));
+    }
+    CHECK(rig.released().size() == kWorkers - 8);
+    CHECK(rig.shard->rounds()->looked_at() <= 2 * kWorkers);
+  }
 }
 
 TEST_CASE("a stale push weighs less, in every wire type, staged or in place") {
@@ -238,19 +183,6 @@ TEST_CASE("the first round of a rule with parameters waits for all") {
   CHECK(rig.push(2, 1.0F) == PushResult::kCompleted);
   CHECK(rig.result() == 4.0F);
   CHECK(rig.late(2).pushes[0].value() == 1);
-}
-
-TEST_CASE("without worker 0 the next one's hyper-parameters hold") {
-  QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
-  for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 5.0F);
-  CHECK(rig.shard->lose(0));
-  rig.layout.hyper.learning_rate = 0.5F;
-  rig.push(2, 2.0F);
-  CHECK(rig.result() == 3.0F);
-  rig.push(1, 2.0F);
-  CHECK(rig.result() == 2.0F);
-  rig.push(2, 2.0F);
-  CHECK(rig.result() == 1.0F);
 }
 
 TEST_CASE("a snapshot's round is the steps of the slowest worker that is there") {

@@ -15,7 +15,7 @@ constexpr std::uint32_t kWorkers = 4;
 server::JobLayout with_quorum(server::JobLayout layout, const RoundPolicy& policy) {
   layout.deterministic = false;
   layout.rounds = policy;
-  layout.averages_pushes = true;
+  layout.hyper.gradient_scale = 1.0F / static_cast<float>(kWorkers);
   return layout;
 }
 
@@ -101,6 +101,25 @@ TEST_CASE("what is wrong with a sparse push is in no round of a quorum, and keep
     REQUIRE(rig.push_sparse(1, 1, staged, {{0}, {2.0F}}) == PushResult::kTaken);
     REQUIRE(rig.push_sparse(2, 1, staged, {{0}, {3.0F}}) == PushResult::kCompleted);
     CHECK(rig.reply(1)[0] == 5.0F);
+  }
+}
+
+TEST_CASE("a push that is refused changes no hyper-parameters, with a quorum and without") {
+  for (const bool has_quorum : {true, false}) {
+    server::JobLayout layout = sparse_layout(RuleKind::kSgd, kWorkers, DataType::kFloat32);
+    layout.hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F};
+    if (has_quorum) layout = with_quorum(layout, {.quorum = 1, .late = LatePushes::kAdd});
+    SparseRig rig(layout);
+    for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+      rig.push(worker, 1, true, [](auto, auto, auto) { return 0.0F; });
+    }
+    rig.layout.hyper.learning_rate = 0.5F;
+    REQUIRE(rig.push_sparse(0, 1, true, {{rig.elements(1)}, {1.0F}}) == PushResult::kBadIndex);
+    CHECK(rig.shard->chunk(1).hyper.learning_rate == 1.0F);
+    if (!has_quorum) continue;
+    rig.layout.hyper.learning_rate = 1.0F;
+    REQUIRE(rig.push_sparse(1, 1, true, {{0}, {2.0F}}) == PushResult::kCompleted);
+    CHECK(rig.shard->chunk(1).hyper.learning_rate == 1.0F);
   }
 }
 

@@ -167,7 +167,8 @@ void SimulatedJob::kill_worker() {
   has_died_ = true;
 }
 
-std::string SimulatedJob::on_lost(std::uint32_t worker) {
+std::string SimulatedJob::on_lost(const server::LossEvent& event) {
+  const std::uint32_t worker = event.worker;
   const std::string who = "job " + std::to_string(id()) + ", worker " + std::to_string(worker);
   reported_ = true;
   if (!workers_[worker].dead) return who + " is said to be lost, and is not";

@@ -40,7 +40,7 @@ class SimulatedJob {
   // After each round of the core. Empty, or what is wrong.
   std::string check();
   // The core has reported that a worker is lost. Empty, or why it should not have.
-  std::string on_lost(std::uint32_t worker);
+  std::string on_lost(const server::LossEvent& event);
   bool is_loss_reported() const { return reported_; }
 
  private:

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -26,6 +27,13 @@ PATIENT = ("--config", pathlib.Path(__file__).parent / "patient_server.textproto
 def run(*command):
     """The ended process, with its output as text."""
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+
+
+def temporary_folder(test):
+    """A folder that goes when the test is over."""
+    folder = tempfile.TemporaryDirectory()
+    test.addCleanup(folder.cleanup)
+    return pathlib.Path(folder.name)
 
 
 def free_port():

@@ -54,15 +54,16 @@ struct ClientOptions {
   LinkOptions links = {};
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
-  Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
-  LarsOptions lars = {};                   // of rule lars
-  AdaptiveOptions adaptive = {};           // of rules adam, adamw and adagrad
-  float clip_norm = 0.0F;                  // of all keys' averaged gradients; 0: no bound
-  double ema_decay = 0.0;                  // of the parameters' moving average; 0: there is none
-  LossScale loss_scale = {};               // for rules with parameters; the same at each worker
-  CompressOptions compress = {};           // of what this worker pushes; the sums come back whole
-  bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
-  RoundPolicy rounds = {};    // with a quorum: not deterministic, nor with racks, lars or votes
+  // gradient_scale 0: 1 / workers, with a quorum 1 / the pushes of each round
+  Hyper hyper = {.gradient_scale = 0.0F};
+  LarsOptions lars = {};          // of rule lars
+  AdaptiveOptions adaptive = {};  // of rules adam, adamw and adagrad
+  float clip_norm = 0.0F;         // of all keys' averaged gradients; 0: no bound
+  double ema_decay = 0.0;         // of the parameters' moving average; 0: there is none
+  LossScale loss_scale = {};      // for rules with parameters; the same at each worker
+  CompressOptions compress = {};  // of what this worker pushes; the sums come back whole
+  bool deterministic = true;      // sum in order of worker index: bit-identical from run to run
+  RoundPolicy rounds = {};        // with a quorum: not deterministic, nor with racks, lars or votes
   std::uint32_t chunk_bytes = 32 * 1024;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
@@ -165,8 +166,11 @@ class Client {
   // has been waited for.
   Result<std::vector<std::string>> snapshot();
 
-  // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. REQUIRES: every push
-  // has been waited for.
+  // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of
+  // 0 or 1 / workers is a mean, with a quorum over the pushes of each round; another one multiplies
+  // the sum of however many they are. With a quorum a round that worker 0 is not in has those that
+  // it said before; a push of its that is dropped changes those of later rounds only. Once worker 0
+  // is gone, the lowest worker's that is left count. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
 
   std::uint32_t worker_index() const;

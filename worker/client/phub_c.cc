@@ -1,5 +1,6 @@
 #include "worker/client/phub_c.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "common/rpc/credentials_folder.h"
@@ -39,6 +40,28 @@ Status read_word(const char* field, const char* word, Parse parse, Value& value)
   }
   value = *parsed;
   return {};
+}
+
+Status read_rounds(const phub_options& options, phub::ClientOptions& result) {
+  phub::RoundPolicy& rounds = result.rounds;
+  rounds.quorum = options.quorum;
+  rounds.grace_ms = options.grace_ms;
+  if (options.patience_ms > 0) {
+    rounds.patience_ms = options.patience_ms;
+  } else if (options.quorum > 0) {
+    const auto third = static_cast<std::uint32_t>(result.timeout.count() / 3);
+    rounds.patience_ms = std::clamp(third, 1U, std::uint32_t{phub::kGraceMsMax});
+  }
+  if (options.bounds_staleness != 0) {
+    rounds.staleness = options.staleness;
+  } else if (options.staleness != 0) {
+    return {Code::kInvalidArgument,
+            "staleness: means nothing without bounds_staleness; set that to 1, or leave both out"};
+  }
+  const auto late = [](const char* word) { return phub::kLatePushesWords.parse(word); };
+  const auto weight = [](const char* word) { return phub::kPushWeightWords.parse(word); };
+  PHUB_RETURN_IF_ERROR(read_word("late", options.late, late, rounds.late));
+  return read_word("push_weight", options.push_weight, weight, rounds.weight);
 }
 
 phub::Result<phub::ClientOptions> translate(const phub_options& options) {
@@ -85,6 +108,7 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   if (options.tenant != nullptr) result.security.tenant = options.tenant;
   result.security.require_encryption = options.require_encryption != 0;
   if (options.timeout_ms > 0) result.timeout = std::chrono::milliseconds(options.timeout_ms);
+  PHUB_RETURN_IF_ERROR(read_rounds(options, result));
   return result;
 }
 

@@ -24,7 +24,7 @@ typedef struct {
                             "adam", "adamw", "adagrad" */
   float learning_rate;
   float momentum;
-  float gradient_scale;               /* 0: 1 / workers */
+  float gradient_scale;               /* 0: 1 / workers; with a quorum 1 / pushes of a round */
   int arrival_order;                  /* 0: deterministic, bit-identical from run to run */
   uint32_t chunk_bytes;               /* 0: 32 KiB */
   uint32_t timeout_ms;                /* of every wait; 0: 30 s */
@@ -41,6 +41,17 @@ typedef struct {
   float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
   double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
   double epsilon;          /* of the same and "adagrad"; 0: 1e-8, of "adagrad" 1e-10 */
+  /* When a chunk's round is complete, as `rounds` of proto/config.proto; the same at each worker.
+   */
+  uint32_t quorum;      /* pushes that complete a round, below workers, with arrival_order; 0:
+                           every worker's, and what follows must be left out */
+  uint32_t grace_ms;    /* after these, how long more are waited for */
+  uint32_t patience_ms; /* so long after its first push a round goes on without its quorum, where
+                           late pushes are dropped; 0: a third of timeout_ms */
+  int bounds_staleness; /* 1: a worker may be `staleness` rounds ahead of the slowest; 0: any */
+  uint32_t staleness;
+  const char* late;        /* what becomes of a push whose round is over. NULL: "drop"; "add" */
+  const char* push_weight; /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late) */
 } phub_options;
 
 typedef struct {
@@ -69,6 +80,7 @@ int phub_push_pull(phub_client* client, uint32_t key);
 int phub_initialise(phub_client* client);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);
+/* Of the rounds whose pushes follow. gradient_scale as in phub_options. Only worker 0's count. */
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
 /* Ends a round of a job that votes, after its last push. overflow: 1 if a gradient of this worker
  * is not finite in the wire type. loss_scale: the same at all workers. */

@@ -26,6 +26,16 @@ struct PlanOptions {
   double server_gbit = 0.0;
 };
 
+// A job's `rounds`; without a quorum a round has every worker's push.
+struct RoundOptions {
+  std::uint32_t quorum = 0;
+  std::uint32_t grace_ms = 0;
+  std::uint32_t patience_ms = 0;                // 0: the server's
+  std::optional<std::uint32_t> staleness = {};  // nothing: any
+  std::string late = "drop";
+  std::string weight = "one";
+};
+
 // What `job create` is given: a file, or the fields.
 struct JobOptions {
   std::string file;  // JobSpec as textproto; empty: the fields below
@@ -53,6 +63,7 @@ struct JobOptions {
   std::optional<std::uint64_t> rack_hybrid_bytes;  // of "hybrid" only
   std::string rack_wire_type = "fp32";
   PlanOptions plan;  // for "auto"
+  RoundOptions rounds;
 };
 
 struct ProbeOptions {

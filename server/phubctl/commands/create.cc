@@ -177,6 +177,21 @@ Status add_adaptive(const JobOptions& options, control::JobSpec& spec) {
   return {};
 }
 
+Status add_rounds(const RoundOptions& options, control::JobSpec& spec) {
+  if (options.quorum == 0) return {};
+  PHUB_ASSIGN_OR_RETURN(const auto late, enumerator<control::LatePushes>("--late", options.late));
+  PHUB_ASSIGN_OR_RETURN(const auto weight,
+                        enumerator<control::PushWeight>("--push-weight", options.weight));
+  control::RoundPolicy& rounds = *spec.mutable_rounds();
+  rounds.set_quorum(options.quorum);
+  rounds.set_grace_ms(options.grace_ms);
+  rounds.set_patience_ms(options.patience_ms);
+  if (options.staleness) rounds.set_staleness(*options.staleness);
+  rounds.set_late(late);
+  rounds.set_weight(weight);
+  return {};
+}
+
 }  // namespace
 
 Status spec_from(const JobOptions& options, control::JobSpec& spec) {
@@ -208,6 +223,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }
   PHUB_RETURN_IF_ERROR(add_racks(options, spec));
+  PHUB_RETURN_IF_ERROR(add_rounds(options.rounds, spec));
   PHUB_RETURN_IF_ERROR(add_adaptive(options, spec));
   return add_trust(options, spec);
 }

@@ -136,6 +136,33 @@ TEST_CASE(
   }) == kNothingWrong);
 }
 
+TEST_CASE("with a quorum of one a worker goes on alone, and a scale that is set is honoured") {
+  Place place;
+  place.options.rule = "sgd";
+  place.options.learning_rate = 1.0F;
+  place.options.arrival_order = 1;
+  place.options.quorum = 1;
+  place.options.bounds_staleness = 1;
+  place.options.staleness = 3;
+  place.options.late = "add";
+  place.options.push_weight = "staleness";
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    if (phub_initialise(worker) != 0) return "initialise";
+    if (phub_worker_index(worker) != 0) return "";  // done, and nobody waits for it
+    for (const float scale : {0.0F, 2.0F, 0.25F, 0.5F, 0.0F}) {
+      const float before = worker.parameter(0)[0];
+      worker.gradient(0)[0] = 2.0F;
+      if (phub_set_hyper(worker, 1.0F, 0.0F, scale) != 0) return "set_hyper";
+      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+      if (phub_wait_all(worker) != 0) return "wait_all";
+      // 1 / workers is a mean, over the one who came.
+      const float used = scale == 0.0F || scale == 0.5F ? 1.0F : scale;
+      if (worker.parameter(0)[0] != before - used * 2.0F) return "another step";
+    }
+    return "";
+  }) == kNothingWrong);
+}
+
 TEST_CASE("a round that a worker votes against is skipped, and the next is not") {
   Place place;
   place.options.rule = "sgd";
@@ -176,6 +203,16 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   wrong.credentials = "/no/such/folder";
   CHECK_THAT(refusal(wrong), Contains("/no/such/folder"));
   CHECK_THAT(refusal({}), Contains("servers"));
+  wrong = options;
+  wrong.late = "keep";
+  CHECK_THAT(refusal(wrong), Contains("late: \"keep\" is not known"));
+  wrong = options;
+  wrong.push_weight = "age";
+  CHECK_THAT(refusal(wrong), Contains("push_weight: \"age\" is not known"));
+  wrong = options;
+  wrong.quorum = 1;
+  wrong.staleness = 2;
+  CHECK_THAT(refusal(wrong), Contains("staleness") && Contains("bounds_staleness"));
 
   wrong = options;
   wrong.rule = "rmsprop";
@@ -194,6 +231,19 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   CHECK(phub_rounds_before(failed) == 0);
   CHECK(phub_worker_index(failed) == 0);
   CHECK(phub_workers(failed) == 0);
+}
+
+TEST_CASE("what a quorum contradicts is refused by name, at the join") {
+  Place place;
+  place.options.quorum = 1;
+  const Worker in_order(place.options);
+  CHECK(phub_register_keys(in_order, kKeys.data(), kKeys.size()) != 0);
+  CHECK_THAT(in_order.error(), Contains("rounds.quorum") && Contains("arrival"));
+  place.options.quorum = 0;
+  place.options.grace_ms = 5;
+  const Worker without(place.options);
+  CHECK(phub_register_keys(without, kKeys.data(), kKeys.size()) != 0);
+  CHECK_THAT(without.error(), Contains("mean nothing without rounds.quorum"));
 }
 
 TEST_CASE("a key that does not exist is refused, and the client goes on") {

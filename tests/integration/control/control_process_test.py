@@ -211,6 +211,33 @@ class PhubctlTest(unittest.TestCase):
             self.assertEqual(lars.returncode, 2)
             self.assertIn("encoding: sparse leaves rule lars", lars.stderr)
 
+    def test_the_rounds_of_a_job_are_chosen_and_shown(self):
+        with Daemon() as daemon:
+            def create(*words):
+                return daemon.ctl("job", "create", "late", "--workers", "4", "--rule", "sgd", *words)
+
+            made = create("--order", "arrival", "--quorum", "3", "--grace-ms", "20", "--patience-ms", "700",
+                          "--staleness", "0")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            shown = daemon.ctl("job", "inspect", "late").stdout
+            for line in (r"quorum +3 of 4 workers\n", r"grace +20 ms\n", r"patience +700 ms\n",
+                         r"staleness +at most 0\n", r"late pushes +dropped\n"):
+                self.assertRegex(shown, line)
+            for words, says in ((("--quorum", "3"), "set order to arrival"),
+                                (("--quorum", "4", "--order", "arrival"), "rounds.quorum: 4 is not below workers"),
+                                (("--quorum", "1", "--order", "arrival", "--late", "keep"), "--late"),
+                                (("--quorum", "1", "--order", "arrival", "--late", "add", "--grace-ms", "1"),
+                                 "rounds.grace_ms: means nothing where rounds.late is add"),
+                                (("--grace-ms", "5"), "--quorum"), (("--patience-ms", "5"), "--quorum"),
+                                (("--staleness", "5"), "--quorum"), (("--late", "add"), "--quorum"),
+                                (("--push-weight", "staleness"), "--quorum"), (("--quorum", "0"), "--quorum")):
+                refused = create(*words)
+                self.assertEqual(refused.returncode, 2, words)
+                self.assertIn(says, refused.stderr)
+            help_text = daemon.ctl("job", "create", "--help").stdout
+            for word in ("backup workers", "asynchronous", "stale", "proto/config.proto"):
+                self.assertIn(word, help_text)
+
     def test_columns_of_a_table_line_up(self):
         with Daemon() as daemon:
             for name in ("a", "a-longer-name"):

@@ -7,12 +7,11 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
-from processes import run  # noqa: E402
+from processes import run, temporary_folder  # noqa: E402
 
 CONFIG = """
 model { %s }
@@ -28,9 +27,7 @@ BATCH = "data_batch_1.bin"
 
 class FifoTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = temporary_folder(self)
         self.fifo = self.folder / "fifo"
         os.mkfifo(self.fifo)
         self.others = self.folder / "directory"

@@ -98,6 +98,33 @@ TEST_CASE("job create sets what belongs to adaptive rules, and refuses it with o
   CHECK_THAT(refusal(options), Contains("--epsilon: means nothing with --rule lars"));
 }
 
+TEST_CASE("job create sets a job's rounds where they have a quorum") {
+  JobOptions options;
+  control::JobSpec plain;
+  REQUIRE(spec_from(options, plain).ok());
+  CHECK_FALSE(plain.has_rounds());
+  options.rounds = {.quorum = 3, .grace_ms = 5, .patience_ms = 700, .staleness = 0};
+  control::JobSpec spec;
+  REQUIRE(spec_from(options, spec).ok());
+  CHECK(spec.rounds().quorum() == 3);
+  CHECK(spec.rounds().grace_ms() == 5);
+  CHECK(spec.rounds().patience_ms() == 700);
+  CHECK((spec.rounds().has_staleness() && spec.rounds().staleness() == 0));
+  CHECK(spec.rounds().late() == control::LATE_PUSHES_DROP);
+  CHECK(spec.rounds().weight() == control::PUSH_WEIGHT_ONE);
+  options.rounds = {.quorum = 1, .late = "add", .weight = "staleness"};
+  control::JobSpec other;
+  REQUIRE(spec_from(options, other).ok());
+  CHECK_FALSE(other.rounds().has_staleness());
+  CHECK(other.rounds().late() == control::LATE_PUSHES_ADD);
+  CHECK(other.rounds().weight() == control::PUSH_WEIGHT_STALENESS);
+  options.rounds.late = "keep";
+  CHECK_THAT(spec_from(options, other).message(),
+             Contains("--late: \"keep\" is not known; allowed are drop, add"));
+  options.rounds = {.quorum = 1, .weight = "age"};
+  CHECK_THAT(spec_from(options, other).message(), Contains("--push-weight: \"age\""));
+}
+
 TEST_CASE("job create sets what belongs to lars, and refuses it with other rules") {
   JobOptions options;
   options.rule = "lars";

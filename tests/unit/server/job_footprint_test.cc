@@ -31,9 +31,10 @@ std::size_t allocated() {
 
 // What its only core and its connections allocate, the plan included.
 std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
-                      RuleKind rule) {
+                      RuleKind rule, const RoundPolicy& rounds = {}) {
   const std::size_t before = allocated();
-  const JobLayout layout = layout_of(elements, chunk_bytes, workers, rule);
+  JobLayout layout = layout_of(elements, chunk_bytes, workers, rule);
+  layout.rounds = rounds;
   const auto memory = std::move(*JobMemory::create(layout));  // mapped: not of the heap
   const auto on_core = std::move(*JobOnCore::create(layout, 0, memory));
   std::vector<std::unique_ptr<Connection>> connections;
@@ -55,6 +56,21 @@ TEST_CASE("tables by chunk, by push and by connection are counted") {
         CHECK(bytes_of_bookkeeping(layout) >= used);
         CHECK(bytes_of_bookkeeping(layout) <= 3 * used);
       }
+    }
+  }
+}
+
+TEST_CASE("tables of rounds with a quorum are counted") {
+  for (const std::uint32_t workers : {2U, 8U, 64U, 1024U}) {
+    for (const std::uint32_t staleness : {0U, kAnyStaleness}) {
+      INFO("workers " << workers << ", staleness " << staleness);
+      const std::uint64_t elements = workers > 64 ? 1 << 16 : 4 << 20;
+      const RoundPolicy rounds{.quorum = 1, .staleness = staleness};
+      const std::size_t used = tables_of(elements, 4096, workers, RuleKind::kSum, rounds);
+      JobLayout layout = layout_of(elements, 4096, workers, RuleKind::kSum);
+      layout.rounds = rounds;
+      CHECK(bytes_of_bookkeeping(layout) >= used);
+      CHECK(bytes_of_bookkeeping(layout) <= 4 * used);
     }
   }
 }

@@ -44,6 +44,21 @@ TEST_CASE("a job with a quorum goes on without a lost worker, which is named and
   CHECK(f.data_plane.dropped == std::vector<std::uint32_t>{1});
 }
 
+TEST_CASE("who was lost and comes again is told that it cannot, and why") {
+  QuorumFixture f;
+  const auto again = [&] {
+    JobSpec spec = spec_of(3);
+    spec.deterministic = false;
+    spec.rounds.quorum = 2;
+    return f.join(spec, 1).error();
+  };
+  CHECK_THAT(again().message(), Contains("has all of its 3 workers"));
+  f.table.members.on_left_behind(f.members[1].job_id, 1, "its connection closed");
+  CHECK(again().code() == Code::kAlreadyExists);
+  CHECK_THAT(again().message(), Contains("goes on without worker 1") &&
+                                    Contains("cannot come back") && Contains("snapshot"));
+}
+
 TEST_CASE("a silent worker of a job with a quorum is let go after the heartbeat deadline") {
   QuorumFixture f;
   f.time_ms += 4000;
