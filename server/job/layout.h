@@ -14,6 +14,7 @@
 #include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
+#include "common/protocol/watch_values.h"
 #include "server/job/copy.h"
 #include "server/job/rack_place.h"
 
@@ -47,6 +48,7 @@ struct JobLayout {
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
   bool averages_pushes = false;  // with a quorum: gradient_scale is 1 / pushes of each round
+  WatchValues watch_values = WatchValues::kOff;
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

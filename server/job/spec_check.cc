@@ -332,6 +332,14 @@ Status validate_rounds(const JobSpec& spec) {
       "rounds.quorum; give it, or leave them out");
 }
 
+Status validate_watch(const JobSpec& spec) {
+  const bool fails = spec.watch_values == WatchValues::kFail;
+  if (!fails || spec.loss_scale.kind != LossScaling::kVoted) return {};
+  return invalid(
+      "watch_values: fail contradicts loss_scaling voted, whose factor is found by overflows; "
+      "choose name, which tells whose they are");
+}
+
 std::string text_of_staleness(const RoundPolicy& rounds) {
   return rounds.staleness == kAnyStaleness ? "any" : std::to_string(rounds.staleness);
 }
@@ -390,6 +398,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
   PHUB_RETURN_IF_ERROR(validate_encoding(spec));
   PHUB_RETURN_IF_ERROR(validate_rounds(spec));
+  PHUB_RETURN_IF_ERROR(validate_watch(spec));
   return validate_keys(spec, limits);
 }
 
@@ -437,6 +446,8 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
       same("rounds.late", name_of(existing.rounds.late), name_of(joining.rounds.late)));
   PHUB_RETURN_IF_ERROR(
       same("rounds.weight", name_of(existing.rounds.weight), name_of(joining.rounds.weight)));
+  PHUB_RETURN_IF_ERROR(
+      same("watch_values", name_of(existing.watch_values), name_of(joining.watch_values)));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 

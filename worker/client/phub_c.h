@@ -29,18 +29,20 @@ typedef struct {
   uint32_t chunk_bytes;               /* 0: 32 KiB */
   uint32_t timeout_ms;                /* of every wait; 0: 30 s */
   const char* tcp_congestion_control; /* NULL: "auto"; "system", or a name of the kernel's */
-  const char* credentials; /* folder with ca.pem, cert.pem, key.pem, token, nonce; NULL: none */
-  const char* tenant;      /* whose job, where the credentials leave the choice; NULL: theirs */
-  int require_encryption;  /* 1: an error where gradients would leave this host unencrypted */
-  float trust_coefficient; /* of rule "lars"; 0: 0.001 */
-  float trust_epsilon;     /* of rule "lars" */
-  float loss_scale;        /* static loss scale; 0: none */
-  int votes;               /* 1: instead, each round's scale comes with phub_vote */
-  double beta1;            /* of rules "adam" and "adamw"; 0: 0.9 */
-  double beta2;            /* of the same; 0: 0.999 */
-  float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
-  double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
-  double epsilon;          /* of the same and "adagrad"; 0: 1e-8, of "adagrad" 1e-10 */
+  const char* credentials;  /* folder with ca.pem, cert.pem, key.pem, token, nonce; NULL: none */
+  const char* tenant;       /* whose job, where the credentials leave the choice; NULL: theirs */
+  int require_encryption;   /* 1: an error where gradients would leave this host unencrypted */
+  float trust_coefficient;  /* of rule "lars"; 0: 0.001 */
+  float trust_epsilon;      /* of rule "lars" */
+  float loss_scale;         /* static loss scale; 0: none */
+  int votes;                /* 1: instead, each round's scale comes with phub_vote */
+  double beta1;             /* of rules "adam" and "adamw"; 0: 0.9 */
+  double beta2;             /* of the same; 0: 0.999 */
+  float clip_norm;          /* of all keys' averaged gradients at most; 0: no bound */
+  double ema_decay;         /* of the parameters' moving average, for snapshots; 0: there is none */
+  double epsilon;           /* of the same and "adagrad"; 0: 1e-8, of "adagrad" 1e-10 */
+  const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
+                               whose they are; "fail": and the first one ends the job */
 } phub_options;
 
 typedef struct {
