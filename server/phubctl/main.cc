@@ -64,6 +64,8 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--encoding", job.encoding,
         "What workers push: dense, sparse, int8 or int4 (train.compress)");
+  field("--watch-values", job.watch_values,
+        "Who pushes NaNs and infinities: off, name (tell it), or fail (and end the job)");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   field("--learning-rate", job.learning_rate,
