@@ -50,6 +50,11 @@ inline constexpr std::size_t kMaxSources = 64;
 // 1 + state (+ 1 published).
 void update(const Update& arguments);
 
+// The same, and whether all new parameters are finite. They are not where an element of a source is
+// not, whatever the rule and its factors: infinities and NaNs survive sums, and a product of one
+// with 0 is a NaN. They also may be not where a sum overflowed, or parameters were not finite.
+bool update_and_look(const Update& arguments);
+
 // The sum of the squares, in double: element i is added to partial sum i mod kSquareLanes, and the
 // partial sums are then added pairwise, lane l to lane l + n / 2 for n = kSquareLanes, ..., 2. A
 // square of an fp32 number is exact in double. The sum is finite if and only if every element is.
@@ -61,6 +66,9 @@ void add_to_average(float* averages, const float* values, float share, std::size
 
 // Whether no element is infinite or a NaN.
 bool all_finite(Source source, std::size_t elements);
+
+// The index of the first such element; `elements`: there is none.
+std::size_t first_not_finite(Source source, std::size_t elements);
 
 // dst[i] = src[i], rounded to nearest even.
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,

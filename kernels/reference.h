@@ -13,9 +13,12 @@ namespace phub::kernels::reference {
 
 void add(float* out, Source first, Source second, std::size_t elements);
 void update(const Update& arguments);
+// The same, then all_finite of the parameters.
+bool update_and_look(const Update& arguments);
 void add_to_average(float* averages, const float* values, float share, std::size_t elements);
 double sum_of_squares(const float* values, std::size_t elements);
 bool all_finite(Source source, std::size_t elements);
+std::size_t first_not_finite(Source source, std::size_t elements);
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,
              std::size_t elements);
 

@@ -57,6 +57,10 @@ Status run_words(const ExchangeWords& words) {
             "--vote: only phub's rules with parameters wait for votes; add sgd, momentum or "
             "nesterov to --rule, and phub to --systems if that is given"};
   }
+  if (options.watch && !has_phub) {
+    return {Code::kInvalidArgument,
+            "--watch-values: only phub's servers do; add phub to --systems"};
+  }
   return run_exchange(options);
 }
 
@@ -115,6 +119,9 @@ void add_exchange(CLI::App& app, Run& run) {
       "--vote", words->options.vote,
       "also run phub with a vote of each worker at the end of each round, as a dynamic "
       "loss scale needs it, taking turns with phub without");
+  command->add_flag("--watch-values", words->options.watch,
+                    "also run phub whose servers look who pushes what is not finite, taking turns "
+                    "with phub that does not");
   add_work(*command, words->options.work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, kMostChunkKib));

@@ -34,6 +34,7 @@ nlohmann::ordered_json describe(const std::string& bench, const System& system) 
           {"transport", work.encrypt ? work.transport : system.transport()},
           {"encrypted", work.encrypt},
           {"votes", work.vote},
+          {"watches_values", work.watch},
           {"workers", work.workers},
           {"servers", work.servers},
           {"server_cores", work.server_cores},
@@ -115,8 +116,9 @@ void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
   const Blocks* const base = comparison.phub != nullptr ? &comparison.phub->blocks : nullptr;
   for (const System* system : comparison.rows) {
     table.add(timing_cells(
-        fmt::format("{}{}{}", name_of(system->kind), system->work.encrypt ? ", encrypted" : "",
-                    system->work.vote ? ", with votes" : ""),
+        fmt::format("{}{}{}{}", name_of(system->kind), system->work.encrypt ? ", encrypted" : "",
+                    system->work.vote ? ", with votes" : "",
+                    system->work.watch ? ", values watched" : ""),
         system->blocks, exchanged_bytes(work), base,
         {system->failure.empty() ? "yes" : "NO", system->checksum}));
   }

@@ -51,6 +51,11 @@ Status add_comparison(const ExchangeOptions& options, const Work& work, Places& 
     voted.vote = true;
     PHUB_RETURN_IF_ERROR(add(SystemKind::kPhub, voted));
   }
+  if (comparison.phub != nullptr && options.watch) {
+    Work watched = work;
+    watched.watch = true;
+    PHUB_RETURN_IF_ERROR(add(SystemKind::kPhub, watched));
+  }
   lineup.comparisons.push_back(std::move(comparison));
   return {};
 }

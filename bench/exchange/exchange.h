@@ -19,6 +19,7 @@ struct ExchangeOptions {
   std::vector<RuleKind> rules = {RuleKind::kSum};
   bool encrypt = false;  // tcp is run twice, plain and encrypted
   bool vote = false;     // rules with parameters are run twice, without and with votes
+  bool watch = false;    // phub is run twice, the second time with watch_values "name"
   Work work;             // the rest of the configuration
   std::vector<SystemKind> systems = {SystemKind::kPhub};
   BlockPlan plan;

@@ -44,6 +44,7 @@ Status PhubTask::connect(const std::vector<std::string>& addresses, const std::s
       .loss_scale = {work_.vote ? LossScaling::kVoted : LossScaling::kNone},
       .deterministic = work_.deterministic,
       .chunk_bytes = static_cast<std::uint32_t>(work_.chunk_kib * kBytesPerKib),
+      .watch_values = work_.watch ? WatchValues::kName : WatchValues::kOff,
       .timeout = std::chrono::seconds(work_.wait_s)};
   PHUB_ASSIGN_OR_RETURN(client_, Client::connect(client));
   std::vector<KeySpec> specs;

@@ -31,6 +31,7 @@ std::string system_of(const Record& record) {
   if (!transport.empty() && transport != "memory") name += ", " + transport;
   if (is_true(record, "encrypted")) name += ", encrypted";
   if (is_true(record, "votes")) name += ", with votes";
+  if (is_true(record, "watches_values")) name += ", values watched";
   return name;
 }
 

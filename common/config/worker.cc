@@ -333,6 +333,11 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
+  check.one_of("watch_values", config.watch_values(), {"off", "name", "fail"});
+  check.require(
+      config.watch_values() != "fail" || !config.train().loss_scale().has_dynamic(), "watch_values",
+      "\"fail\" contradicts train.loss_scale.dynamic, whose factor is found by overflows; "
+      "use \"name\", which tells whose they are");
   check.in_range("chunk_kib", config.chunk_kib(), kChunkKibMin, kChunkKibMax);
   check.in_range("timeout_ms", config.timeout_ms(), 1U, kDayMs);
   check.log_level("log_level", config.log_level());

@@ -44,4 +44,9 @@ Result<PushWeight> push_weight_from(control::PushWeight weight) {
   return static_cast<PushWeight>(weight);
 }
 
+Result<WatchValues> watch_values_from(control::WatchValues watch) {
+  if (!control::WatchValues_IsValid(watch)) return unknown_enumerator("watch_values", watch);
+  return static_cast<WatchValues>(watch);
+}
+
 }  // namespace phub

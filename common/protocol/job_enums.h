@@ -12,6 +12,7 @@
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/plan/rack_trees.h"
+#include "common/protocol/watch_values.h"
 #include "proto/job.pb.h"
 
 namespace phub {
@@ -24,6 +25,7 @@ static_assert(control::Encoding_MAX == static_cast<int>(Encoding::kInt4));
 static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));
 static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kStaleness));
 static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
+static_assert(control::WatchValues_MAX == static_cast<int>(WatchValues::kFail));
 inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
 inline control::UpdateRule message_of(RuleKind rule) {
   return static_cast<control::UpdateRule>(rule);
@@ -43,6 +45,9 @@ inline control::LatePushes message_of(LatePushes late) {
 inline control::PushWeight message_of(PushWeight weight) {
   return static_cast<control::PushWeight>(weight);
 }
+inline control::WatchValues message_of(WatchValues watch) {
+  return static_cast<control::WatchValues>(watch);
+}
 
 // kInvalidArgument, which names `field`, for an enumerator that is not known here: a peer that is
 // newer may send one.
@@ -54,5 +59,6 @@ Result<RackShape> rack_shape_from(control::RackShape shape);
 Result<Encoding> encoding_from(control::Encoding encoding);
 Result<LatePushes> late_pushes_from(control::LatePushes late);
 Result<PushWeight> push_weight_from(control::PushWeight weight);
+Result<WatchValues> watch_values_from(control::WatchValues watch);
 
 }  // namespace phub

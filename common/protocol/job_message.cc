@@ -68,6 +68,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type, data_type_from(message.rack_wire_type()));
   PHUB_ASSIGN_OR_RETURN(const Encoding encoding, encoding_from(message.encoding()));
   PHUB_ASSIGN_OR_RETURN(const RoundPolicy rounds, rounds_from(message.rounds()));
+  PHUB_ASSIGN_OR_RETURN(const WatchValues watch, watch_values_from(message.watch_values()));
   std::vector<RackSpec> racks;
   for (const control::JobRack& rack : message.racks())
     racks.push_back({rack.name(), rack.workers()});
@@ -92,7 +93,8 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rack_hybrid_bytes = message.rack_hybrid_bytes(),
       .rack_wire_type = rack_wire_type,
       .encoding = encoding,
-      .rounds = rounds};
+      .rounds = rounds,
+      .watch_values = watch};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -116,6 +118,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_rack_hybrid_bytes(spec.rack_hybrid_bytes);
   message.set_rack_wire_type(message_of(spec.rack_wire_type));
   message.set_encoding(message_of(spec.encoding));
+  message.set_watch_values(message_of(spec.watch_values));
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

@@ -15,6 +15,7 @@
 #include "common/plan/plan.h"
 #include "common/plan/rack_trees.h"
 #include "common/protocol/keys.h"
+#include "common/protocol/watch_values.h"
 
 namespace phub {
 
@@ -45,6 +46,7 @@ struct JobSpec {
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
   Encoding encoding = Encoding::kDense;          // of workers' pushes
   RoundPolicy rounds = {};
+  WatchValues watch_values = WatchValues::kOff;
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set. With a

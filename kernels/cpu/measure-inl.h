@@ -54,7 +54,33 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> magnitude_at(D d, Source source, std::
   return hn::And(hn::BitCast(di, load_as(d, source, index)), hn::Set(di, 0x7FFFFFFF));
 }
 
+// Of 16-bit elements, as integers: the type says which are not finite.
+inline std::int16_t largest_magnitude16(const std::int16_t* values, std::size_t elements) {
+  const hn::ScalableTag<std::int16_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto magnitude = hn::Set(d, std::int16_t{0x7FFF});
+  auto largest = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + lanes <= elements; i += lanes) {
+    largest = hn::Max(largest, hn::And(hn::LoadU(d, values + i), magnitude));
+  }
+  HWY_ALIGN std::int16_t of_lanes[hn::MaxLanes(d)];
+  hn::StoreU(largest, d, of_lanes);
+  std::int16_t last = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) last = HWY_MAX(last, of_lanes[lane]);
+  for (; i < elements; ++i) {
+    const auto value = static_cast<std::int16_t>(values[i] & 0x7FFF);
+    last = HWY_MAX(last, value);
+  }
+  return last;
+}
+
 inline bool all_finite_any(Source source, std::size_t elements) {
+  if (source.type != DataType::kFloat32) {
+    const std::int16_t infinity = source.type == DataType::kFloat16 ? 0x7C00 : 0x7F80;
+    const auto* const values = reinterpret_cast<const std::int16_t*>(source.data);
+    return largest_magnitude16(values, elements) < infinity;
+  }
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const std::size_t lanes = hn::Lanes(d);

@@ -20,7 +20,7 @@ namespace phub::kernels::HWY_NAMESPACE {
 // A sum of two is the rule "sum" over two sources.
 void add_any(float* out, Source first, Source second, std::size_t elements) {
   const Source sources[] = {first, second};
-  update_rule<RuleKind::kSum>({.sources = sources, .elements = elements, .parameters = out});
+  update_rule<RuleKind::kSum, false>({.sources = sources, .elements = elements, .parameters = out});
 }
 
 template <class D>
@@ -47,6 +47,7 @@ namespace phub::kernels {
 
 HWY_EXPORT(add_any);
 HWY_EXPORT(update_any);
+HWY_EXPORT(update_and_look_any);
 HWY_EXPORT(convert_any);
 HWY_EXPORT(sum_of_squares_any);
 HWY_EXPORT(all_finite_any);
@@ -56,7 +57,8 @@ void add(float* out, Source first, Source second, std::size_t elements) {
   HWY_DYNAMIC_DISPATCH(add_any)(out, first, second, elements);
 }
 
-void update(const Update& arguments) {
+namespace {
+void check([[maybe_unused]] const Update& arguments) {
   PHUB_DCHECK(!arguments.sources.empty() && arguments.sources.size() <= kMaxSources,
               "an update has from 1 to kMaxSources sources");
   PHUB_DCHECK(arguments.parameters != nullptr || arguments.elements == 0, "nowhere to write");
@@ -65,7 +67,17 @@ void update(const Update& arguments) {
       "the rule needs state");
   PHUB_DCHECK(arguments.adaptive != nullptr || !is_adaptive(arguments.rule),
               "the rule needs its factors");
+}
+}  // namespace
+
+void update(const Update& arguments) {
+  check(arguments);
   HWY_DYNAMIC_DISPATCH(update_any)(arguments);
+}
+
+bool update_and_look(const Update& arguments) {
+  check(arguments);
+  return HWY_DYNAMIC_DISPATCH(update_and_look_any)(arguments);
 }
 
 double sum_of_squares(const float* values, std::size_t elements) {
@@ -78,6 +90,18 @@ void add_to_average(float* averages, const float* values, float share, std::size
 
 bool all_finite(Source source, std::size_t elements) {
   return HWY_DYNAMIC_DISPATCH(all_finite_any)(source, elements);
+}
+
+// Seldom called, and on arrays that have one: a look at blocks, then at one block's elements.
+std::size_t first_not_finite(Source source, std::size_t elements) {
+  constexpr std::size_t kBlock = 512;
+  const auto from = [&](std::size_t i) {
+    return Source{source.data + i * size_of(source.type), source.type};
+  };
+  std::size_t i = 0;
+  while (i + kBlock <= elements && all_finite(from(i), kBlock)) i += kBlock;
+  while (i < elements && all_finite(from(i), 1)) ++i;
+  return i;
 }
 
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,

@@ -187,6 +187,13 @@ void update(const Update& arguments) {
   }
 }
 
+bool update_and_look(const Update& arguments) {
+  reference::update(arguments);
+  return reference::all_finite(
+      {reinterpret_cast<const std::byte*>(arguments.parameters), DataType::kFloat32},
+      arguments.elements);
+}
+
 void add_to_average(float* averages, const float* values, float share, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
     const float apart = values[i] - averages[i];
@@ -208,11 +215,15 @@ double sum_of_squares(const float* values, std::size_t elements) {
 }
 
 bool all_finite(Source source, std::size_t elements) {
+  return reference::first_not_finite(source, elements) == elements;
+}
+
+std::size_t first_not_finite(Source source, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
     const float value = load(source.data, source.type, i);
-    if ((std::bit_cast<std::uint32_t>(value) & kInfinity32) == kInfinity32) return false;
+    if ((std::bit_cast<std::uint32_t>(value) & kInfinity32) == kInfinity32) return i;
   }
-  return true;
+  return elements;
 }
 
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,

@@ -19,6 +19,7 @@
 
 #include "common/base/rule.h"
 #include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/measure-inl.h"
 #include "kernels/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -193,44 +194,58 @@ void update_range(const Update& u, std::size_t begin, std::size_t end) {
   for (; i < end; ++i) update_block<kRule, kAllFloat32, 1>(d1, u, k1, i);
 }
 
-template <RuleKind kRule>
-void update_rule(const Update& u) {
+// With kLooks it works tile by tile and looks at each tile of new parameters; else it returns true.
+template <RuleKind kRule, bool kLooks>
+bool update_rule(const Update& u) {
   bool all_float32 = true;
   for (const Source& source : u.sources) all_float32 &= source.type == DataType::kFloat32;
   const auto range = all_float32 ? &update_range<kRule, true> : &update_range<kRule, false>;
-  if (u.published == nullptr) return range(u, 0, u.elements);
+  if (!kLooks && u.published == nullptr) {
+    range(u, 0, u.elements);
+    return true;
+  }
   const std::size_t element_bytes = size_of(u.published_type);
+  bool finite = true;
   for (std::size_t begin = 0; begin < u.elements; begin += kTileElements) {
     const std::size_t end = HWY_MIN(begin + kTileElements, u.elements);
+    const Source tile = {reinterpret_cast<const std::byte*>(u.parameters + begin),
+                         DataType::kFloat32};
     range(u, begin, end);
-    convert_any(u.published + begin * element_bytes, u.published_type,
-                {reinterpret_cast<const std::byte*>(u.parameters + begin), DataType::kFloat32},
-                end - begin);
+    if (!kLooks || u.published != nullptr) {
+      convert_any(u.published + begin * element_bytes, u.published_type, tile, end - begin);
+    }
+    if constexpr (kLooks) finite &= all_finite_any(tile, end - begin);
   }
+  return finite;
 }
 
-inline void update_any(const Update& u) {
+template <bool kLooks>
+inline bool update_as_rule(const Update& u) {
   switch (u.rule) {
     case RuleKind::kSum:
-      return update_rule<RuleKind::kSum>(u);
+      return update_rule<RuleKind::kSum, kLooks>(u);
     case RuleKind::kMean:
-      return update_rule<RuleKind::kMean>(u);
+      return update_rule<RuleKind::kMean, kLooks>(u);
     case RuleKind::kSgd:
-      return update_rule<RuleKind::kSgd>(u);
+      return update_rule<RuleKind::kSgd, kLooks>(u);
     case RuleKind::kMomentum:
-      return update_rule<RuleKind::kMomentum>(u);
+      return update_rule<RuleKind::kMomentum, kLooks>(u);
     case RuleKind::kNesterov:
-      return update_rule<RuleKind::kNesterov>(u);
+      return update_rule<RuleKind::kNesterov, kLooks>(u);
     case RuleKind::kLars:
-      return update_rule<RuleKind::kLars>(u);
+      return update_rule<RuleKind::kLars, kLooks>(u);
     case RuleKind::kAdam:
-      return update_rule<RuleKind::kAdam>(u);
+      return update_rule<RuleKind::kAdam, kLooks>(u);
     case RuleKind::kAdamW:
-      return update_rule<RuleKind::kAdamW>(u);
+      return update_rule<RuleKind::kAdamW, kLooks>(u);
     case RuleKind::kAdagrad:
-      return update_rule<RuleKind::kAdagrad>(u);
+      return update_rule<RuleKind::kAdagrad, kLooks>(u);
   }
+  return true;
 }
+
+inline void update_any(const Update& u) { update_as_rule<false>(u); }
+inline bool update_and_look_any(const Update& u) { return update_as_rule<true>(u); }
 
 }  // namespace phub::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

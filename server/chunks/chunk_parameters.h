@@ -49,25 +49,15 @@ class ChunkParameters {
   // Sums the sources and applies the rule to a run of the chunk. REQUIRES: begin_update.
   void update(const ChunkPlace& place, const Run& run, std::span<const kernels::Source> sources,
               const Hyper& hyper, float trust = 1.0F) {
-    const std::size_t offset = place.home + run.offset;
-    const bool separate_master = wire_type_ != DataType::kFloat32;
-    kernels::update(
-        {.sources = sources,
-         .elements = run.elements,
-         .rule = rule_,
-         .hyper = hyper,
-         .weight_decay = run.weight_decay,
-         .trust = trust,
-         .adaptive = &step_,
-         .parameters = parameters_ + offset,
-         .state = state_ != nullptr ? state_ + offset : nullptr,
-         .state_stride = state_stride_,
-         .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
-         .published_type = wire_type_});
-    if (average_ != nullptr) {
-      kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_,
-                              run.elements);
-    }
+    kernels::update(arguments(place, run, sources, hyper, trust));
+    update_average(place, run);
+  }
+  // The same, and whether all new parameters are finite: kernels::update_and_look.
+  bool update_and_look(const ChunkPlace& place, const Run& run,
+                       std::span<const kernels::Source> sources, const Hyper& hyper) {
+    const bool finite = kernels::update_and_look(arguments(place, run, sources, hyper, 1.0F));
+    update_average(place, run);
+    return finite;
   }
   // They are what is pushed; workers do not read them yet.
   void set(const ChunkPlace& place, const std::byte* push, DataType type);
@@ -88,6 +78,29 @@ class ChunkParameters {
 
  private:
   void find_step(const ShardChunk& chunk);
+  kernels::Update arguments(const ChunkPlace& place, const Run& run,
+                            std::span<const kernels::Source> sources, const Hyper& hyper,
+                            float trust) const {
+    const std::size_t offset = place.home + run.offset;
+    const bool separate_master = wire_type_ != DataType::kFloat32;
+    return {.sources = sources,
+            .elements = run.elements,
+            .rule = rule_,
+            .hyper = hyper,
+            .weight_decay = run.weight_decay,
+            .trust = trust,
+            .adaptive = &step_,
+            .parameters = parameters_ + offset,
+            .state = state_ != nullptr ? state_ + offset : nullptr,
+            .state_stride = state_stride_,
+            .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
+            .published_type = wire_type_};
+  }
+  void update_average(const ChunkPlace& place, const Run& run) {
+    if (average_ == nullptr) return;
+    const std::size_t offset = place.home + run.offset;
+    kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_, run.elements);
+  }
 
   std::shared_ptr<JobMemory> memory_;  // where these three are
   float* parameters_;

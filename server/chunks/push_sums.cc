@@ -19,10 +19,10 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
   ++sum.pushes;
   if (sum.pushes < sum.members) {
     if (push.staged) fold(sum, elements, contributions);  // what stays in place lets no other go on
-    if (sum.members > kernels::kMaxSources) fold_in_place(sum, elements, contributions);
+    if (sum.members > kernels::kMaxSources) fold_in_place(slot, sum, elements);
     return false;
   }
-  if (sum.members > kernels::kMaxSources) fold_many(sum, elements, contributions);
+  if (sum.members > kernels::kMaxSources) fold_many(slot, sum, elements);
   return true;
 }
 
@@ -123,26 +123,27 @@ void PushSums::fold(ChunkSum& sum, std::uint32_t elements, Contribution* contrib
 
 // Of a job with more workers than the kernels take sources: pushes in place are added up as soon as
 // so many follow each other, for the last push is not to bring the work of all of them.
-void PushSums::fold_in_place(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
+void PushSums::fold_in_place(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
   constexpr std::uint32_t kAtOnce = kernels::kMaxSources / 2;
   if (sum.members - sum.folded < kAtOnce) return;
-  const Contribution* const first = contributions + sum.folded;
+  const Contribution* const first = of(slot) + sum.folded;
   const bool are_there = std::all_of(first, first + kAtOnce,
                                      [](const Contribution& push) { return push.data != nullptr; });
-  if (are_there) add_up(sum, elements, contributions, kAtOnce);
+  if (are_there) add_up(slot, sum, elements, kAtOnce);
 }
 
 // Leaves no more than the kernels take sources.
-void PushSums::fold_many(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
+void PushSums::fold_many(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
   while (sum.members - sum.folded + 1 > kernels::kMaxSources) {
-    add_up(sum, elements, contributions, static_cast<std::uint32_t>(kernels::kMaxSources - 1));
+    add_up(slot, sum, elements, static_cast<std::uint32_t>(kernels::kMaxSources - 1));
   }
 }
 
 // Adds the next so many contributions to the chunk's sum, which is fp32 then. In their order, so it
 // has the bits of one pass over all. REQUIRES: they are there; with the sum at most kMaxSources.
-void PushSums::add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contributions,
+void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
                       std::uint32_t count) {
+  Contribution* const contributions = of(slot);
   std::array<Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
   const std::size_t filled = sources_of(sum, contributions, sum.folded + count, 0, sources);
   Contribution& first = contributions[sum.folded];
@@ -156,15 +157,29 @@ void PushSums::add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contr
     wide = staging_.take();
   }
   if (filled > 1 || wide != sources[0].data) {
-    kernels::update({.sources = {sources.data(), filled},
-                     .elements = elements,
-                     .parameters = reinterpret_cast<float*>(wide)});
+    const kernels::Update all{.sources = {sources.data(), filled},
+                              .elements = elements,
+                              .parameters = reinterpret_cast<float*>(wide)};
+    if (watch_ == nullptr) {
+      kernels::update(all);
+    } else if (!kernels::update_and_look(all)) {
+      look_at(slot, {contributions + sum.folded, count}, wide, elements);
+    }
   }
   replace(sum, wide);
   for (; count > 0; --count, ++sum.folded) {
     Contribution& added = contributions[sum.folded];
     if (added.staged) staging_.give(added.data);
     added = {};
+  }
+}
+
+// Of pushes whose sum may be in the buffer of a staged one.
+void PushSums::look_at(std::uint32_t slot, std::span<const Contribution> pushes,
+                       const std::byte* sum, std::uint32_t elements) {
+  for (const Contribution& push : pushes) {
+    if (push.staged || push.data == sum) continue;
+    watch_->look_at({slot, push.worker}, {push.data, pushers_.type}, elements);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/encoding.h"
 #include "kernels/reduce.h"
 #include "server/chunks/shard_chunk.h"
+#include "server/chunks/value_watch.h"
 #include "server/job/buffer_pool.h"
 #include "server/job/layout.h"
 
@@ -37,14 +38,19 @@ struct Pushers {
 // One of them.
 struct Contribution {
   std::byte* data = nullptr;
-  bool staged = false;  // in a buffer of the staging, which is given back
-  bool packed = false;  // as the job's encoding; if sparse, staged and without fault
+  bool staged = false;       // in a buffer of the staging, which is given back
+  bool packed = false;       // as the job's encoding; if sparse, staged and without fault
+  std::uint16_t worker = 0;  // of a job that watches values: whose it is
 };
 
 class PushSums {
  public:
   PushSums(const Pushers& pushers, std::size_t chunks, BufferPool& staging)
       : staging_(staging), pushers_(pushers), contributions_(chunks * pushers.most) {}
+
+  // Whoever is added is to be looked at by `watch`, which outlives this, but for staged pushes:
+  // they have been. Before anything is added.
+  void watch(ValueWatch& watch) { watch_ = &watch; }
 
   // True: it is the last one of the round. REQUIRES: the member's first in this round.
   bool add(std::uint32_t slot, std::uint32_t position, const Contribution& push, ChunkSum& sum,
@@ -60,7 +66,7 @@ class PushSums {
                     std::uint32_t elements);
   // Leaves no push where it came from: who pushed it may be gone before the round is over.
   void fold_all(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
-    if (sum.folded < sum.pushes) add_up(sum, elements, of(slot), sum.pushes - sum.folded);
+    if (sum.folded < sum.pushes) add_up(slot, sum, elements, sum.pushes - sum.folded);
   }
 
   // These REQUIRE that the last one is there.
@@ -69,9 +75,13 @@ class PushSums {
                       std::span<kernels::Source> sources) const {
     return sources_of(sum, of(slot), sum.pushes, offset, sources);
   }
+  // Looks at the pushes that are not added up yet, and not staged.
+  void look_at_rest(std::uint32_t slot, const ChunkSum& sum, std::uint32_t elements) {
+    look_at(slot, {of(slot) + sum.folded, sum.pushes - sum.folded}, nullptr, elements);
+  }
   // Leaves one fp32 sum of all, in a buffer that is there already where one is.
   void merge(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
-    add_up(sum, elements, of(slot), sum.pushes - sum.folded);
+    add_up(slot, sum, elements, sum.pushes - sum.folded);
   }
   // Gives all buffers back, for the next round.
   void clear(std::uint32_t slot, ChunkSum& sum);
@@ -89,10 +99,11 @@ class PushSums {
   void widen(const Contribution& push, std::byte* wide, std::uint32_t elements) const;
   void add_to_sum(const Contribution& push, ChunkSum& sum, std::uint32_t elements);
   void add_scaled(const Contribution& push, float weight, ChunkSum& sum, std::uint32_t elements);
-  void fold_in_place(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
-  void fold_many(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
-  void add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contributions,
-              std::uint32_t count);
+  void fold_in_place(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements);
+  void fold_many(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements);
+  void add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements, std::uint32_t count);
+  void look_at(std::uint32_t slot, std::span<const Contribution> pushes, const std::byte* sum,
+               std::uint32_t elements);
   void replace(ChunkSum& sum, std::byte* wide);
   std::size_t sources_of(const ChunkSum& sum, const Contribution* contributions, std::uint32_t end,
                          std::uint32_t offset, std::span<kernels::Source> sources) const;
@@ -100,6 +111,7 @@ class PushSums {
   BufferPool& staging_;
   const Pushers pushers_;
   std::vector<Contribution> contributions_;  // [chunk][position]
+  ValueWatch* watch_ = nullptr;              // null: nobody looks
 };
 
 }  // namespace phub::server

@@ -39,7 +39,9 @@ void RackSums::add(std::uint32_t tree, ShardChunk& chunk) {
 std::byte* RackSums::add(const Push& push, const ShardChunk& chunk) {
   ChunkSum& sum = first_[push.slot];
   const std::uint32_t elements = chunk.place.elements;
-  if (!sums_.add(push.slot, push.worker, {push.data, push.staged}, sum, elements)) return nullptr;
+  const Contribution own = {
+      .data = push.data, .staged = push.staged, .worker = static_cast<std::uint16_t>(push.worker)};
+  if (!sums_.add(push.slot, push.worker, own, sum, elements)) return nullptr;
   sums_.merge(push.slot, sum, elements);
   std::byte* const data = sum.data;  // it goes on as a push of the second sum
   sum.clear();

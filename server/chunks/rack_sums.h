@@ -23,6 +23,8 @@ class RackSums {
            std::shared_ptr<JobMemory> memory, BufferPool& staging);
 
   const RackPlace& place() const { return place_; }
+  // Of this rack's workers. Before anything is added.
+  void watch(ValueWatch& watch) { sums_.watch(watch); }
   // Sets what of the chunk depends on its tree.
   void add(std::uint32_t tree, ShardChunk& chunk);
   // Chunks of this core that end here.

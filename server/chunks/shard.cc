@@ -44,7 +44,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       restored_(layout.initial != nullptr),
       encoding_(layout.encoding),
       is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() &&
-                encoding_ == Encoding::kDense),
+                encoding_ == Encoding::kDense && layout.watch_values == WatchValues::kOff),
       mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging),
       parameters_(layout, std::move(memory)),
@@ -74,6 +74,11 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     elements_touched.add(chunk.place.elements);
   }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
+  if (layout.watch_values == WatchValues::kOff) return;
+  watch_.emplace(layout, core, chunks_);
+  if (racks_) racks_->watch(*watch_);
+  const bool looks_later = !racks_ && !rounds_ && encoding_ == Encoding::kDense;
+  if (looks_later) sums_.watch(*watch_);
 }
 
 PushResult Shard::on_push(const Push& push) {
@@ -115,17 +120,22 @@ bool Shard::may_be_packed(const Push& push, const ShardChunk& chunk) const {
 
 // Of a job of one rack that is not plain.
 PushResult Shard::add_own(const Push& push, ShardChunk& chunk) {
-  Contribution own = {.data = push.data, .staged = push.staged};
+  Contribution own = {
+      .data = push.data, .staged = push.staged, .worker = static_cast<std::uint16_t>(push.worker)};
   own.packed = push.bytes != parameters_.bytes(chunk.place);
   if (own.packed && encoding_ == Encoding::kSparse) {
     const PushResult seen = look_at(push, chunk.place.elements, own);
     if (seen != PushResult::kAccepted) return seen;
   }
+  if (watch_ && !look_at_staged(push, own, chunk.place.elements)) return stop_for_values();
   if (rounds_) return join_round(push, own, chunk);
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
-  const bool is_last =
-      sums_.add_folded(push.slot, push.worker, own, chunk.sum, chunk.place.elements);
-  return is_last ? finish(push.slot) : PushResult::kAccepted;
+  const std::uint32_t elements = chunk.place.elements;
+  const bool is_last = encoding_ == Encoding::kDense
+                           ? sums_.add(push.slot, push.worker, own, chunk.sum, elements)
+                           : sums_.add_folded(push.slot, push.worker, own, chunk.sum, elements);
+  if (is_last) return watch_ ? finish_looking(push.slot) : finish(push.slot);
+  return watch_ && watch_->ends_job() ? stop_for_values() : PushResult::kAccepted;
 }
 
 // Of a sparse push: kAccepted, and `own` can be added, or what is wrong with it.
@@ -149,8 +159,13 @@ PushResult Shard::look_at(const Push& push, std::uint32_t elements, Contribution
 PushResult Shard::add(const Push& push, ShardChunk& chunk) {
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_worker = racks_->is_worker(push.worker);
+  const Contribution own = {.data = push.data, .staged = push.staged};
+  if (watch_ && is_worker && !look_at_staged(push, own, chunk.place.elements)) {
+    return stop_for_values();
+  }
   const Contribution sum =
       is_worker ? Contribution{racks_->add(push, chunk), true} : racks_->widened(push, chunk);
+  if (watch_ && watch_->ends_job()) return stop_for_values();
   if (sum.data == nullptr) return PushResult::kAccepted;
   if (!sums_.add(push.slot, racks_->position(push.worker, chunk), sum, chunk.sum,
                  chunk.place.elements)) {
@@ -284,6 +299,7 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
 VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
   if (stopped_) return VoteOutcome::kStopped;
   if (!deferred_ || !deferred_->votes()) return VoteOutcome::kUnasked;
+  if (watch_ && worker < workers_ && vote.overflow == 1) watch_->on_overflow_vote(worker);
   if (racks_ && racks_->is_worker(worker)) {
     const VoteOutcome outcome = racks_->vote(worker, vote);
     if (outcome != VoteOutcome::kAccepted) return outcome;
@@ -303,6 +319,9 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
   }
   if (push.worker == chunk.leader && !restored_) {
     const DataType type = is_worker ? parameters_.wire_type() : DataType::kFloat32;
+    if (watch_ && is_worker) {
+      watch_->look_at({push.slot, push.worker}, {push.data, type}, chunk.place.elements);
+    }
     if (goes_up) {
       kernels::convert(racks_->outgoing(chunk), DataType::kFloat32, push.data, type,
                        chunk.place.elements);
@@ -332,6 +351,10 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
 // Its sum is there.
 PushResult Shard::defer(std::uint32_t slot) {
   sums_.merge(slot, chunks_[slot].sum, chunks_[slot].place.elements);
+  return on_summed(slot);
+}
+
+PushResult Shard::on_summed(std::uint32_t slot) {
   switch (deferred_->on_sum(slot)) {
     case DeferredUpdates::Due::kLater:
       return PushResult::kDeferred;

@@ -16,8 +16,9 @@
 #include "common/base/counter.h"
 #include "server/chunks/chunk_copying.h"
 #include "server/chunks/deferred_updates.h"
-#include "server/chunks/quorum_rounds.h"
 #include "server/chunks/rack_sums.h"
+#include "server/chunks/rounds/quorum_rounds.h"
+#include "server/chunks/value_watch.h"
 
 namespace phub::server {
 
@@ -55,8 +56,12 @@ class Shard {
   PushResult on_push(const Push& push);
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
 
-  // Neither of several racks nor with a quorum, and pushes are dense.
+  // Neither of several racks nor with a quorum, pushes are dense, and nobody looks at them.
   bool is_plain() const { return is_plain_; }
+
+  // Of a job that watches values; null: it does not. One that is to end with the first that is not
+  // finite stops here: that push completes nothing, and is followed by none.
+  const ValueWatch* watch() const { return watch_ ? &*watch_ : nullptr; }
 
   // ---- Of a job with a quorum; null: it has none ----
   QuorumRounds* rounds() { return rounds_ ? &*rounds_ : nullptr; }
@@ -140,12 +145,16 @@ class Shard {
   bool may_be_packed(const Push& push, const ShardChunk& chunk) const;
   PushResult add(const Push& push, ShardChunk& chunk);
   PushResult add_own(const Push& push, ShardChunk& chunk);
+  bool look_at_staged(const Push& push, const Contribution& own, std::size_t elements);
+  PushResult finish_looking(std::uint32_t slot);
+  PushResult stop_for_values();
   PushResult look_at(const Push& push, std::uint32_t elements, Contribution& own);
   PushResult join_round(const Push& push, const Contribution& own, ShardChunk& chunk);
   PushResult finish(std::uint32_t slot);
   PushResult finish_quorum_round(std::uint32_t slot);
   PushResult go_up(std::uint32_t slot);
   PushResult defer(std::uint32_t slot);
+  PushResult on_summed(std::uint32_t slot);
   void update(std::uint32_t slot);
   void update_deferred(std::uint32_t slot);
   void complete(std::uint32_t slot);
@@ -155,7 +164,7 @@ class Shard {
   const bool has_parameters_;    // its rule
   const bool restored_;          // the parameters were there before the first round
   const Encoding encoding_;      // of workers' pushes
-  const bool is_plain_;          // one rack, everybody in each round, and pushes are dense
+  const bool is_plain_;          // one rack, everybody in each round, pushes dense, none looks
   const float mean_scale_;       // 1 / workers; with a quorum: 1 / the pushes of a round is meant
   bool stopped_ = false;
   BufferPool& staging_;
@@ -166,6 +175,7 @@ class Shard {
   std::optional<RackSums> racks_;            // none: one rack
   std::optional<QuorumRounds> rounds_;       // none: a round has every worker's push
   std::optional<DeferredUpdates> deferred_;  // none: updates are made with the last push
+  std::optional<ValueWatch> watch_;          // none: nobody looks at what is pushed
 };
 
 }  // namespace phub::server

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "common/base/loss_scale.h"
-#include "server/chunks/worker_sets.h"
+#include "server/chunks/rounds/worker_sets.h"
 
 namespace phub::server {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -44,6 +45,42 @@ struct RackTraffic {
   WorkerTraffic below;  // its sums are received, replies to them are sent
 };
 
+// An element of a push that is not finite.
+struct NotFinite {
+  std::uint64_t round = 0;    // of gradients, from 1 on; 0: it was an initial value
+  std::uint32_t key = 0;      // its index
+  std::uint64_t element = 0;  // of the key
+  float value = 0.0F;
+};
+
+inline constexpr std::string_view kNotFiniteWords[] = {"NaN", "+inf", "-inf"};
+inline std::string_view word_of(float not_finite) {
+  if (std::isnan(not_finite)) return kNotFiniteWords[0];
+  return kNotFiniteWords[not_finite > 0.0F ? 1 : 2];
+}
+
+// Of one worker.
+struct WorkerValues {
+  std::uint64_t pushes = 0;  // of chunks, with one such value at least
+  NotFinite first = {};      // these two where there are pushes
+  NotFinite last = {};
+  std::uint64_t overflow_votes = 0;
+};
+
+// What one core has of a job's workers, to what the others have: each core has every vote.
+inline void add(const std::vector<WorkerValues>& of_core, std::vector<WorkerValues>& all) {
+  all.resize(of_core.size());
+  for (std::size_t seat = 0; seat < of_core.size(); ++seat) {
+    const WorkerValues& one = of_core[seat];
+    WorkerValues& sum = all[seat];
+    if (one.overflow_votes > sum.overflow_votes) sum.overflow_votes = one.overflow_votes;
+    if (one.pushes == 0) continue;
+    if (sum.pushes == 0 || one.first.round < sum.first.round) sum.first = one.first;
+    if (sum.pushes == 0 || one.last.round > sum.last.round) sum.last = one.last;
+    sum.pushes += one.pushes;
+  }
+}
+
 struct JobCounters {
   std::uint64_t chunks = 0;         // of this job on this server
   std::uint64_t rounds_before = 0;  // that a restored job had behind it
@@ -61,6 +98,7 @@ struct JobCounters {
   std::vector<WorkerTraffic> workers = {};  // of this rack, by seat
   std::vector<RackTraffic> racks = {};      // by rack, the own one's is empty; none: one rack
   QuorumCounters quorum = {};
+  std::vector<WorkerValues> values = {};  // by seat; none: nothing was found, or looked for
 };
 
 // One job on one core.

@@ -22,6 +22,7 @@ constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradien
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
+constexpr std::uint64_t kBytesOfValues = 96;  // of a worker on a core, where these are watched
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -67,8 +68,9 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
   const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
-  return placed.cores * kBytesOfCore + placed.chunks * chunk + placed.segments * run +
-         (placed.chunks + 2 * placed.cores) * workers * push +
+  const std::uint64_t values = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
+  return placed.cores * (kBytesOfCore + workers * values) + placed.chunks * chunk +
+         placed.segments * run + (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
+#include "common/protocol/watch_values.h"
 #include "server/job/copy.h"
 #include "server/job/rack_place.h"
 
@@ -46,6 +47,7 @@ struct JobLayout {
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
+  WatchValues watch_values = WatchValues::kOff;
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

@@ -165,7 +165,8 @@ JobLayout layout_of(const Job& job) {
                    .server_index = job.place.topology.server_index,
                    .core_load_bytes = job.place.core_load_bytes,
                    .encoding = spec.encoding,
-                   .rounds = spec.rounds};
+                   .rounds = spec.rounds,
+                   .watch_values = spec.watch_values};
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};

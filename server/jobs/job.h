@@ -78,6 +78,7 @@ struct Member {
   std::string loss = {};    // why, where the job goes on without it
   bool is_dropped = false;  // then: by the data plane too
   bool was_told = false;    // a heartbeat's reply said that the job is over
+  bool was_named = false;   // in the log, for a value that is not finite
   DataPath path;
 };
 
@@ -151,6 +152,7 @@ struct Job {
   JobState state = JobState::kWaiting;
   std::string reason;
   bool ended_by_daemon = false;  // the daemon waits until its workers know
+  std::uint32_t named = 0;       // members, in the log, for values that are not finite
   std::map<std::uint32_t, std::shared_ptr<Member>> members;  // by worker index
   JobRack rack;
   JobPlace place;

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "server/job/rack_links.h"
 #include "server/job/spec/check.h"
 #include "server/job/spec/text.h"
-#include "server/jobs/rack_links.h"
 
 namespace phub::server {
 namespace {

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "server/job/rack_links.h"
 #include "server/jobs/job_index.h"
 #include "server/jobs/life.h"
-#include "server/jobs/rack_links.h"
 #include "server/jobs/start_barrier.h"
 
 namespace phub::server {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "server/job/rack_links.h"
 #include "server/jobs/core_load.h"
-#include "server/jobs/rack_links.h"
 
 namespace phub::server {
 namespace {

@@ -11,6 +11,7 @@ namespace phub::server {
 void JobTable::reap() {
   fail_the_late();
   drop_the_lost();
+  name_culprits();
   usage.count_staged();
   JobIndex::Lock lock(index_);
   saved_.tell_ends(lock);

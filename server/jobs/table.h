@@ -61,6 +61,7 @@ class JobTable {
  private:
   void fail_the_late();
   void drop_the_lost();
+  void name_culprits();  // of values that are not finite
 
   JobIndex index_;
   SavedJobs saved_{index_};

@@ -93,6 +93,13 @@ const Metric<WorkerStaleness> kOfStaleness[] = {
      kCounter, [](const WorkerStaleness& w) { return number(w.withheld); }},
 };
 
+const Metric<WorkerValues> kOfValues[] = {
+    {"phub_member_pushes_not_finite_total", "Pushes of the worker with a value that is not finite",
+     kCounter, [](const WorkerValues& w) { return number(w.pushes); }},
+    {"phub_member_overflow_votes_total", "Its votes that said overflow", kCounter,
+     [](const WorkerValues& w) { return number(w.overflow_votes); }},
+};
+
 const Metric<RackTraffic> kOfRack[] = {
     {"phub_job_rack_sums_up_bytes_total", "This rack's sums, to that rack where it is above",
      kCounter, [](const RackTraffic& r) { return number(r.above.bytes_sent); }},
@@ -155,6 +162,11 @@ void add_members(const JobView& job, const std::optional<JobTiming>& timing, Fam
     }
     if (member.worker < job.counters.quorum.workers.size()) {
       add_staleness(job.counters.quorum.workers[member.worker], labels, families);
+    }
+    if (job.spec->watch_values != WatchValues::kOff) {
+      const auto& values = job.counters.values;
+      add_all(kOfValues, member.worker < values.size() ? values[member.worker] : WorkerValues(),
+              labels, families);
     }
     if (timing && member.worker < timing->workers.size()) {
       add_all(kOfWorkerTiming, timing->workers[member.worker], labels, families);

@@ -47,6 +47,8 @@ void declare_job(Fields& fields, JobOptions& job) {
   fields.field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   fields.field("--encoding", job.encoding,
                "What workers push: dense, sparse, int8 or int4 (train.compress)");
+  fields.field("--watch-values", job.watch_values,
+               "Who pushes NaNs and infinities: off, name (tell it), or fail (and end the job)");
   fields.field("--order", job.order, "deterministic or arrival");
   fields.field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   fields.option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")

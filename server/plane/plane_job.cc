@@ -142,6 +142,19 @@ std::uint64_t PlaneJob::staging_bytes() const {
   return bytes;
 }
 
+// Copied by the cores between two rounds, where there is something to tell.
+std::vector<WorkerValues> PlaneJob::values() const {
+  std::vector<WorkerValues> all;
+  for (std::size_t core = 0; core < on_cores_.size(); ++core) {
+    const ValueWatch* const watch = on_cores_[core]->shard.watch();
+    if (watch == nullptr || watch->findings.value() == 0) continue;
+    std::vector<WorkerValues> here;
+    cores_.cores()[core]->call([&] { here = watch->workers(); });
+    add(here, all);
+  }
+  return all;
+}
+
 std::uint64_t PlaneJob::staged_beyond(const Offered& offered) const {
   const std::uint64_t bytes = staging_bytes();
   std::uint64_t counted = offered.staging ? bytes_of_staging(layout_) : 0;
@@ -167,6 +180,7 @@ JobCounters PlaneJob::counters() const {
   JobCounters counters;
   counters.rounds_before = layout_.rounds_before;
   for (const auto& on_core : on_cores_) add_counters(*on_core, layout_.rack, counters);
+  counters.values = values();
   counters.reserved_page_bytes = memory_->reserved_page_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, memory] : verbs_) {

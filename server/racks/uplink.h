@@ -20,7 +20,7 @@
 #include "common/rendezvous/pulse.h"
 #include "common/rendezvous/rendezvous.h"
 #include "server/directory/directory.h"
-#include "server/jobs/rack_links.h"
+#include "server/job/rack_links.h"
 #include "server/plane/data_plane.h"
 
 namespace phub::server {

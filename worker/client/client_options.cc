@@ -65,7 +65,8 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .rack_hybrid_bytes = options.rack_hybrid_bytes,
           .rack_wire_type = options.rack_wire_type,
           .encoding = options.compress.encoding,
-          .rounds = options.rounds};
+          .rounds = options.rounds,
+          .watch_values = options.watch_values};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {

@@ -31,6 +31,7 @@
 #include "common/memory/exported_memory.h"
 #include "common/protocol/job_spec.h"
 #include "common/protocol/keys.h"
+#include "common/protocol/watch_values.h"
 #include "common/rendezvous/client_security.h"
 #include "worker/compress/compress_options.h"
 #include "worker/compress/kept_back.h"
@@ -65,7 +66,8 @@ struct ClientOptions {
   bool deterministic = true;      // sum in order of worker index: bit-identical from run to run
   RoundPolicy rounds = {};        // with a quorum: not deterministic, nor with racks, lars or votes
   std::uint32_t chunk_bytes = 32 * 1024;
-  std::chrono::milliseconds timeout{30'000};  // of every wait
+  WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
+  std::chrono::milliseconds timeout{30'000};     // of every wait
   ClientSecurity security = {};
 };
 

@@ -78,6 +78,8 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   PHUB_RETURN_IF_ERROR(
       read_word("wire_type", options.wire_type, phub::parse_data_type, result.wire_type));
   PHUB_RETURN_IF_ERROR(read_word("rule", options.rule, phub::parse_rule_kind, result.rule));
+  PHUB_RETURN_IF_ERROR(read_word("watch_values", options.watch_values, phub::parse_watch_values,
+                                 result.watch_values));
   result.hyper = {.learning_rate = options.learning_rate,
                   .momentum = options.momentum,
                   .gradient_scale = options.gradient_scale};

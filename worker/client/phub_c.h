@@ -50,8 +50,10 @@ typedef struct {
                            late pushes are dropped; 0: a third of timeout_ms */
   int bounds_staleness; /* 1: a worker may be `staleness` rounds ahead of the slowest; 0: any */
   uint32_t staleness;
-  const char* late;        /* what becomes of a push whose round is over. NULL: "drop"; "add" */
-  const char* push_weight; /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late) */
+  const char* late;         /* what becomes of a push whose round is over. NULL: "drop"; "add" */
+  const char* push_weight;  /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late) */
+  const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
+                               whose they are; "fail": and the first one ends the job */
 } phub_options;
 
 typedef struct {

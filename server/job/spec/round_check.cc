@@ -98,4 +98,12 @@ Status validate_rounds(const JobSpec& spec) {
       "rounds.quorum; give it, or leave them out");
 }
 
+Status validate_watch(const JobSpec& spec) {
+  const bool fails = spec.watch_values == WatchValues::kFail;
+  if (!fails || spec.loss_scale.kind != LossScaling::kVoted) return {};
+  return invalid(
+      "watch_values: fail contradicts loss_scaling voted, whose factor is found by overflows; "
+      "choose name, which tells whose they are");
+}
+
 }  // namespace phub::server

@@ -1,4 +1,4 @@
-// What a job's rounds may be, and how its pushes are encoded.
+// What a job's rounds may be, how its pushes are encoded, and who looks at their values.
 //
 // Pure functions; any thread.
 #pragma once
@@ -11,5 +11,6 @@ namespace phub::server {
 // Errors: those of validate (check.h).
 Status validate_encoding(const JobSpec& spec);
 Status validate_rounds(const JobSpec& spec);
+Status validate_watch(const JobSpec& spec);
 
 }  // namespace phub::server

@@ -43,6 +43,7 @@ struct JobOptions {
   std::uint32_t workers = 1;  // of a job of one rack
   std::string wire_type = "fp32";
   std::string encoding = "dense";
+  std::string watch_values = "off";
   std::string rule = "sum";
   std::string order = "deterministic";
   std::uint32_t chunk_kib = 32;

@@ -204,6 +204,8 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
                         enumerator<control::WireType>("--wire-type", options.wire_type));
   PHUB_ASSIGN_OR_RETURN(const auto encoding,
                         enumerator<control::Encoding>("--encoding", options.encoding));
+  PHUB_ASSIGN_OR_RETURN(const auto watch,
+                        enumerator<control::WatchValues>("--watch-values", options.watch_values));
   PHUB_ASSIGN_OR_RETURN(const auto rule, enumerator<control::UpdateRule>("--rule", options.rule));
   PHUB_ASSIGN_OR_RETURN(const auto order,
                         enumerator<control::AggregationOrder>("--order", options.order));
@@ -211,6 +213,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   spec.set_workers(options.workers);
   spec.set_wire_type(wire_type);
   spec.set_encoding(encoding);
+  spec.set_watch_values(watch);
   spec.set_rule(rule);
   spec.set_order(order);
   spec.set_chunk_bytes(options.chunk_kib * kKibibyte);

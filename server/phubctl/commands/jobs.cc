@@ -8,6 +8,7 @@
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
 #include "server/phubctl/explain/racks.h"
+#include "server/phubctl/explain/values.h"
 
 namespace phub::phubctl {
 namespace {
@@ -98,6 +99,9 @@ std::string summary_text(const control::JobInfo& job) {
   }
   table.add({"order", enum_word(spec.order())});
   if (spec.rounds().quorum() > 0) add_rounds(job, table);
+  if (spec.watch_values() != control::WATCH_VALUES_OFF) {
+    table.add({"watch values", enum_word(spec.watch_values())});
+  }
   table.add({"chunk size", human_bytes(spec.chunk_bytes())});
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
   table.add({"momentum", fmt::format("{}", spec.momentum())});
@@ -181,7 +185,7 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   request.set_job_id(job_id);
   const auto text = [](const control::InspectJobReply& reply) {
     return summary_text(reply.job()) + members_text(reply.job()) + staleness_text(reply.job()) +
-           racks_text(reply.job());
+           values_text(reply.job()) + racks_text(reply.job());
   };
   return session.show(&Stub::InspectJob, request, text, name);
 }

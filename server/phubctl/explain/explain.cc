@@ -11,6 +11,7 @@
 #include "server/phubctl/explain/causes.h"
 #include "server/phubctl/explain/quorum.h"
 #include "server/phubctl/explain/racks.h"
+#include "server/phubctl/explain/values.h"
 
 namespace phub::phubctl {
 namespace {
@@ -71,6 +72,27 @@ Reason nothing_stands_out(const control::JobInfo& job) {
       .seconds = longest.seconds};
 }
 
+// REQUIRES: the job runs.
+std::vector<Reason> slow_rounds(const control::JobInfo& job, const Looks& server) {
+  if (job.spec().rounds().quorum() > 0) return explain_quorum(job);
+  if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
+    return {{.topic = "too early",
+             .what = "The job has not done two rounds here yet.",
+             .cure = "ask again in a moment; if it stays so, the workers are still in their first "
+                     "step, or hang: look at `phubctl job inspect`"}};
+  }
+  if (auto reason = standstill(job, server)) return {*reason};  // what was before explains nothing
+  std::vector<Reason> reasons = causes_of(job, server);
+  if (job.timing().rounds() < kRoundsToBlame) {
+    reasons.push_back(too_few_rounds(job.timing()));
+  } else if (reasons.empty()) {
+    reasons.push_back(nothing_stands_out(job));
+  }
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
+  return reasons;
+}
+
 }  // namespace
 
 std::vector<RoundPart> parts_of(const control::JobTiming& timing) {
@@ -91,22 +113,9 @@ RoundPart longest_part(const control::JobTiming& timing) {
 
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
   if (auto reason = not_running(job)) return {*reason};
-  if (job.spec().rounds().quorum() > 0) return explain_quorum(job);
-  if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
-    return {{.topic = "too early",
-             .what = "The job has not done two rounds here yet.",
-             .cure = "ask again in a moment; if it stays so, the workers are still in their first "
-                     "step, or hang: look at `phubctl job inspect`"}};
-  }
-  if (auto reason = standstill(job, server)) return {*reason};  // what was before explains nothing
-  std::vector<Reason> reasons = causes_of(job, server);
-  if (job.timing().rounds() < kRoundsToBlame) {
-    reasons.push_back(too_few_rounds(job.timing()));
-  } else if (reasons.empty()) {
-    reasons.push_back(nothing_stands_out(job));
-  }
-  std::stable_sort(reasons.begin(), reasons.end(),
-                   [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
+  std::vector<Reason> reasons = slow_rounds(job, server);
+  // Rounds that train nothing are worse than slow ones.
+  if (auto reason = not_finite(job)) reasons.insert(reasons.begin(), *reason);
   return reasons;
 }
 

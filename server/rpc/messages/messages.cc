@@ -129,6 +129,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
     if (member.worker < view.counters.quorum.workers.size()) {
       fill(view.counters.quorum.workers[member.worker], *entry->mutable_staleness());
     }
+    fill_values(view, member.worker, *entry);
     const WorkerTraffic traffic = traffic_of(view, member);
     entry->set_pushes(traffic.pushes);
     entry->set_bytes_received(traffic.bytes_received);

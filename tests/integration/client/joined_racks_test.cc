@@ -1,6 +1,7 @@
 // Jobs that span racks, over each transport between the racks' servers: sums, worker 0's words,
 // votes.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <random>
 
 #include "tests/support/hang_guard.h"
@@ -234,6 +235,36 @@ TEST_CASE("worker 0's hyper-parameters and the workers' votes reach all racks") 
       const Status status = run(racks, options, [&](Client& each) { return learn(each, votes); });
       INFO(transport << (votes ? " with votes " : " ") << status.to_string());
       REQUIRE(status.ok());
+    }
+  }
+}
+
+TEST_CASE("a value that is not finite ends a job in all racks, with its worker, key and round") {
+  for (const std::string& transport : tested_transports()) {
+    for (const std::string own : {"shm", "tcp"}) {
+      const JoinedServers racks({.transport = transport, .racks = 3});
+      ClientOptions options = racks_options(racks, {1, 2, 1});
+      options.transport = own;
+      options.watch_values = WatchValues::kFail;
+      std::vector<std::string> errors(options.workers);
+      const Status status = run(racks, options, [&](Client& client) -> Status {
+        Status ended;
+        for (int round = 1; round <= kJoinedRounds && ended.ok(); ++round) {
+          fill(client, 1.0F);
+          const bool is_bad = client.worker_index() == 2 && round == 3;
+          if (is_bad) client.gradient<float>(3)[8192] = std::numeric_limits<float>::infinity();
+          ended = push_all(client);
+          if (ended.ok()) ended = client.wait_all();
+        }
+        errors[client.worker_index()] = ended.message();
+        return {};
+      });
+      INFO(transport << " " << own << " " << status.to_string());
+      REQUIRE(status.ok());
+      for (const std::string& error : errors) {
+        CHECK_THAT(error, Catch::Contains("worker 2") &&
+                              Catch::Contains("+inf in key \"d\", element 8192, in round 3"));
+      }
     }
   }
 }

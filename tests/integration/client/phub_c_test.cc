@@ -196,6 +196,9 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   wrong.wire_type = "fp8";
   CHECK_THAT(refusal(wrong), Contains("wire_type: \"fp8\" is not known"));
   wrong = options;
+  wrong.watch_values = "maybe";
+  CHECK_THAT(refusal(wrong), Contains("watch_values: \"maybe\" is not known"));
+  wrong = options;
   wrong.votes = 1;
   wrong.loss_scale = 2.0F;
   CHECK_THAT(refusal(wrong), Contains("loss_scale"));

@@ -278,6 +278,18 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
       parse_worker_config(head + "rounds { quorum: 1 late: \"add\" staleness: 3 }", "w.textproto"));
 }
 
+TEST_CASE("values are watched with words that there are, and a dynamic loss scale is not failed") {
+  const std::string head = "data { path: \"x\" } servers: \"a:1\" ";
+  CHECK(parse_worker_config(head + "watch_values: \"fail\"", "w.textproto"));
+  CHECK_THAT(worker_error(head + "watch_values: \"stop\""),
+             Contains("watch_values:") && Contains("off, name, fail"));
+  const std::string dynamic = " train { loss_scale { dynamic { } } }";
+  CHECK(parse_worker_config(head + "watch_values: \"name\"" + dynamic, "w.textproto"));
+  CHECK_THAT(worker_error(head + "watch_values: \"fail\"" + dynamic),
+             Contains("watch_values:") && Contains("train.loss_scale.dynamic") &&
+                 Contains("use \"name\""));
+}
+
 TEST_CASE("a configuration changed after loading is checked without a place") {
   ServerConfig config;
   CHECK(validate(config).ok());

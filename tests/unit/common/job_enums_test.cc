@@ -45,6 +45,8 @@ TEST_CASE("every enumerator of a job's spec is known, and comes back as it was")
                                  late_pushes_from);
   check_all<control::PushWeight>(*control::PushWeight_descriptor(), "rounds.weight",
                                  push_weight_from);
+  check_all<control::WatchValues>(*control::WatchValues_descriptor(), "watch_values",
+                                  watch_values_from);
 }
 
 }  // namespace phub::testing

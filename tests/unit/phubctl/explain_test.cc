@@ -267,6 +267,46 @@ TEST_CASE("steps that were left out are told, when they are more than a loss sca
   CHECK_THAT(c.find("skipped steps").what, Contains("3 updates of single chunks"));
 }
 
+TEST_CASE("who made the first value that is not finite is told before all else") {
+  Case c({.compute = 0.49, .push = 0.22});
+  const auto find = [&](int worker, std::uint64_t round) {
+    control::WorkerValues& values = *c.job.mutable_members(worker)->mutable_values();
+    values.set_pushes(40);
+    values.mutable_first()->set_key("conv1");
+    values.mutable_first()->set_element(5);
+    values.mutable_first()->set_round(round);
+    values.mutable_first()->set_value("NaN");
+    *values.mutable_last() = values.first();
+  };
+  find(3, 18);
+  find(2, 17);
+  find(1, 19);
+  CHECK(c.topics().front() == "not finite");
+  CHECK_THAT(c.find("not finite").what,
+             Contains("Worker 2 (host-2, pid 4702) was the first") &&
+                 Contains("NaN in key \"conv1\", element 5, in round 17") &&
+                 Contains("40 of its pushes") && Contains("2 more did so later"));
+  find(0, 17);
+  CHECK_THAT(c.find("not finite").what,
+             Contains("1 more did so in the same round") && Contains("2 more did so later"));
+  c.job.mutable_spec()->mutable_rounds()->set_quorum(3);
+  CHECK(c.topics().front() == "not finite");
+}
+
+TEST_CASE("of a job that votes it is told who overflows, where that costs rounds") {
+  Case c({.compute = 0.49, .push = 0.22});
+  c.job.mutable_spec()->set_loss_scaling(control::LOSS_SCALING_VOTED);
+  c.job.mutable_statistics()->set_rounds(1000);
+  c.job.mutable_statistics()->set_rounds_skipped(9);
+  c.job.mutable_members(1)->mutable_values()->set_overflow_votes(9);
+  CHECK(c.topics() == Topics{"nothing stands out"});
+  c.job.mutable_statistics()->set_rounds_skipped(200);
+  c.job.mutable_members(1)->mutable_values()->set_overflow_votes(198);
+  CHECK(c.topics().front() == "overflows");
+  CHECK_THAT(c.find("overflows").what, Contains("Of 1000 rounds 200") &&
+                                           Contains("worker 1 (host-1, pid 4701) in 198 rounds"));
+}
+
 TEST_CASE("of a job with a quorum it is told who is late, withheld or lost") {
   Case c({});
   c.job.clear_timing();

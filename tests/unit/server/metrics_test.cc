@@ -51,6 +51,20 @@ TEST_CASE("jobs, cores, ports and drops are told with their labels") {
   }
 }
 
+TEST_CASE("pushes that are not finite are counted of each worker, where values are watched") {
+  JobTableFixture f;
+  f.data_plane.values = {{}, {.pushes = 3, .first = {}, .last = {}, .overflow_votes = 2}};
+  f.running(2, "blind");
+  JobSpec spec = spec_of(2, "watched");
+  spec.watch_values = WatchValues::kName;
+  REQUIRE(f.join(spec, 0));
+  REQUIRE(f.join(spec, 1));
+  const std::string text = text_of(f);
+  CHECK_THAT(text, !Contains("not_finite_total{phub_job=\"blind\""));
+  CHECK_THAT(text, Contains("phub_member_pushes_not_finite_total{phub_job=\"watched\","
+                            "tenant=\"default\",worker=\"0\""));
+}
+
 // Of rack b, for twelve seconds without its etcd.
 struct LonelyDirectory final : server::Directory {
   void announce(const std::string&) override {}

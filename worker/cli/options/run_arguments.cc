@@ -145,6 +145,10 @@ Status check_servers(const WorkerConfig& config) {
     return {Code::kInvalidArgument,
             "optimizer.ema_decay: needs servers; the average is in their snapshots"};
   }
+  if (config.watch_values() != "off") {
+    return {Code::kInvalidArgument,
+            "watch_values: servers do that; give their addresses with --server, or remove it"};
+  }
   if (config.workers() > 1) {
     return {Code::kInvalidArgument,
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
@@ -230,6 +234,8 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--compress", "train.compress.encoding", "HOW",
       "Push less of each gradient: sparse (its largest elements), int8 or int4; the rest later");
   add("--density", "train.compress.density", "SHARE", "With sparse: so much of each gradient");
+  add("--watch-values", "watch_values", "WHAT",
+      "Who pushes NaNs and infinities: off, name (servers tell it), or fail (and end the job)");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");
   add("--metrics", "train.metrics", "FILE", "Write metrics to this file, one JSON object a line");
   add("--tensorboard", "train.tensorboard", "FOLDER", "Write event files for TensorBoard");

@@ -26,6 +26,7 @@ ClientOptions meeting_of(const WorkerConfig& config) {
   options.lars = {};
   options.adaptive = {};
   options.clip_norm = 0.0F;
+  options.watch_values = WatchValues::kOff;
   options.ema_decay = 0.0;
   options.loss_scale = {};
   options.compress = {};

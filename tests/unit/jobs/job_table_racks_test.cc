@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/jobs/rack_links.h"
+#include "server/job/rack_links.h"
 #include "server/jobs/table.h"
 #include "tests/support/server/fake_data_plane.h"
 #include "tests/support/server/job_table_fixture.h"

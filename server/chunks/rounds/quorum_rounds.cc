@@ -1,4 +1,4 @@
-#include "server/chunks/quorum_rounds.h"
+#include "server/chunks/rounds/quorum_rounds.h"
 
 #include <algorithm>
 #include <bit>

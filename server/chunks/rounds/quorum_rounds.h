@@ -21,9 +21,9 @@
 
 #include "common/base/round_policy.h"
 #include "common/base/rule.h"
-#include "server/chunks/grace_queue.h"
-#include "server/chunks/late_counters.h"
-#include "server/chunks/worker_sets.h"
+#include "server/chunks/rounds/grace_queue.h"
+#include "server/chunks/rounds/late_counters.h"
+#include "server/chunks/rounds/worker_sets.h"
 
 namespace phub::server {
 

@@ -1,0 +1,343 @@
+// Values that are not finite, on a shard: every push with one is somebody's, and nobody else's.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "tests/support/server/sparse_rig.h"
+
+namespace phub::testing {
+namespace {
+
+using server::JobLayout;
+using server::NotFinite;
+using server::PushResult;
+using server::WorkerValues;
+
+constexpr float kNotNumbers[] = {std::numeric_limits<float>::quiet_NaN(),
+                                 std::numeric_limits<float>::infinity(),
+                                 -std::numeric_limits<float>::infinity()};
+
+// A push gets one bad element: this one of the chunk.
+struct Injected {
+  std::uint32_t worker;
+  std::uint32_t slot;
+  std::uint32_t element;
+  float value;
+};
+
+bool is_same_kind(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b; }
+
+JobLayout watched_layout(RuleKind rule, std::uint32_t workers, DataType type,
+                         WatchValues watch = WatchValues::kName) {
+  JobLayout layout = deferred_layout(rule, workers, type);
+  layout.watch_values = watch;
+  return layout;
+}
+
+// Rounds of a watched shard beside one that is not, with bad elements in some of the pushes.
+class WatchRig {
+ public:
+  WatchRig(const JobLayout& layout, std::uint32_t seed)
+      : rig_(layout), plain_(unwatched(layout)), random_(seed), wanted_(layout.workers) {
+    if (has_parameters(layout.rule)) round(0, {});
+  }
+
+  // Of different pushes. True: it found just these.
+  bool round(std::uint32_t number, const std::vector<Injected>& injected) {
+    const auto value = [&](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
+      for (const Injected& bad : injected) {
+        const auto [its_key, its_element] = place_of(bad);
+        if (bad.worker == worker && its_key == key && its_element == i) return bad.value;
+      }
+      return noise(number)(worker, key, i);
+    };
+    std::mt19937 same = random_;
+    rig_.push_all(random_, value);
+    rig_.update_all_due();
+    plain_.push_all(same, value);
+    plain_.update_all_due();
+    for (const Injected& bad : injected) want(bad, number);
+    return agrees();
+  }
+
+  Injected any() {
+    const std::uint32_t slot = static_cast<std::uint32_t>(random_() % rig_.shard->chunks());
+    const Plan& plan = *rig_.layout.plan;
+    return {.worker = static_cast<std::uint32_t>(random_() % rig_.layout.workers),
+            .slot = slot,
+            .element = static_cast<std::uint32_t>(
+                random_() % plan.chunks[plan.core_chunks[0][0][slot]].elements),
+            .value = kNotNumbers[random_() % std::size(kNotNumbers)]};
+  }
+  // So many, of different pushes.
+  std::vector<Injected> some(std::size_t count) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Injected> by_push;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Injected bad = any();
+      by_push[{bad.worker, bad.slot}] = bad;
+    }
+    std::vector<Injected> all;
+    for (const auto& [push, bad] : by_push) all.push_back(bad);
+    return all;
+  }
+
+  // Parameters are numbers again, so that rounds are as different as at first.
+  bool has_the_bits_of_plain() const {
+    for (std::uint32_t slot = 0; slot < rig_.shard->chunks(); ++slot) {
+      const auto own = rig_.reply(slot);
+      const auto plain = plain_.reply(slot);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        const bool is_same = own[i] == plain[i] || (std::isnan(own[i]) && std::isnan(plain[i]));
+        if (!is_same) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static JobLayout unwatched(JobLayout layout) {
+    layout.watch_values = WatchValues::kOff;
+    return layout;
+  }
+
+  std::pair<std::uint32_t, std::uint64_t> place_of(const Injected& bad) const {
+    const Plan& plan = *rig_.layout.plan;
+    const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][bad.slot]];
+    for (std::uint32_t s = chunk.segment_count; s-- > 0;) {
+      const Segment& segment = plan.segments[chunk.first_segment + s];
+      if (bad.element < segment.chunk_offset) continue;
+      return {segment.key, segment.key_offset + bad.element - segment.chunk_offset};
+    }
+    return {0, 0};
+  }
+
+  // What it is to be told. Of several pushes of a worker in a round any may be the last.
+  void want(const Injected& bad, std::uint32_t number) {
+    const auto [key, element] = place_of(bad);
+    Wanted& wanted = wanted_[bad.worker];
+    ++wanted.pushes;
+    if (wanted.round != number) wanted.last.clear();
+    wanted.round = number;
+    wanted.last.push_back({.round = number, .key = key, .element = element, .value = bad.value});
+  }
+
+  bool agrees() const {
+    const std::vector<WorkerValues>& found = rig_.shard->watch()->workers();
+    for (std::uint32_t w = 0; w < rig_.layout.workers; ++w) {
+      if (found[w].pushes != wanted_[w].pushes) return false;
+      if (found[w].pushes == 0) continue;
+      const NotFinite& last = found[w].last;
+      const auto is_last = [&](const NotFinite& one) {
+        return one.round == last.round && one.key == last.key && one.element == last.element &&
+               is_same_kind(one.value, last.value);
+      };
+      if (std::none_of(wanted_[w].last.begin(), wanted_[w].last.end(), is_last)) return false;
+    }
+    return true;
+  }
+
+  struct Wanted {
+    std::uint64_t pushes = 0;
+    std::uint32_t round = 0;
+    std::vector<NotFinite> last;  // of that round
+  };
+
+  ShardRig rig_;
+  ShardRig plain_;
+  std::mt19937 random_;
+  std::vector<Wanted> wanted_;
+};
+
+TEST_CASE("a thousand values that are not finite are named, each with worker, key and round") {
+  std::size_t injected = 0;
+  std::uint32_t seed = 100;
+  for (const RuleKind rule : {RuleKind::kMean, RuleKind::kNesterov, RuleKind::kAdam}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+      for (const bool in_order : {true, false}) {
+        for (const std::uint32_t workers : {1U, 3U, 8U}) {
+          CAPTURE(name_of(rule), name_of(type), in_order, workers, seed);
+          JobLayout layout = watched_layout(rule, workers, type);
+          layout.deterministic = in_order;
+          WatchRig rig(layout, ++seed);
+          // Rule mean keeps nothing; of the others each round with a bad one is a job's last.
+          const std::uint32_t rounds = rule == RuleKind::kMean ? 45 : 8;
+          for (std::uint32_t round = 1; round <= rounds; ++round) {
+            CAPTURE(round);
+            const auto bad = rig.some(round % 3);
+            injected += bad.size();
+            REQUIRE(rig.round(round, bad));
+            REQUIRE(rig.has_the_bits_of_plain());
+          }
+        }
+      }
+    }
+  }
+  CHECK(injected >= 1000);
+}
+
+TEST_CASE("with more workers than the kernels take sources each is named too") {
+  for (const bool in_order : {true, false}) {
+    JobLayout layout = watched_layout(RuleKind::kSgd, 70, DataType::kFloat32);
+    layout.deterministic = in_order;
+    WatchRig rig(layout, 7);
+    for (std::uint32_t round = 1; round <= 6; ++round) {
+      CAPTURE(in_order, round);
+      REQUIRE(rig.round(round, rig.some(4)));
+      REQUIRE(rig.has_the_bits_of_plain());
+    }
+  }
+}
+
+TEST_CASE("where updates are left out culprits are named, and the rounds go on") {
+  for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kLars}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      CAPTURE(name_of(rule), name_of(type));
+      JobLayout layout = watched_layout(rule, 3, type);
+      layout.loss_scale = {LossScaling::kStatic, 4.0F};
+      WatchRig rig(layout, 11);
+      for (std::uint32_t round = 1; round <= 20; ++round) {
+        CAPTURE(round);
+        REQUIRE(rig.round(round, rig.some(round % 3)));
+        REQUIRE(rig.has_the_bits_of_plain());
+      }
+    }
+  }
+}
+
+TEST_CASE("a sum that overflows is nobody's, nor are parameters that are not finite") {
+  for (const bool staged : {true, false}) {
+    ShardRig rig(watched_layout(RuleKind::kSgd, 2, DataType::kFloat32));
+    const auto largest = [](auto...) { return std::numeric_limits<float>::max(); };
+    for (std::uint32_t round = 0; round < 3; ++round) {
+      for (std::uint32_t w = 0; w < 2; ++w) {
+        for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+          rig.push(w, slot, staged, largest);
+        }
+      }
+    }
+    CHECK_FALSE(std::isfinite(rig.reply(0)[0]));
+    CHECK(rig.shard->watch()->findings.value() == 0);
+  }
+}
+
+TEST_CASE("an initial value that is not finite is the leader's, of round 0") {
+  ShardRig rig(watched_layout(RuleKind::kSgd, 2, DataType::kFloat32));
+  const auto initial = [](std::uint32_t, std::uint32_t key, std::uint64_t i) {
+    return key == 1 && i == 4000 ? kNotNumbers[0] : 1.0F;
+  };
+  for (std::uint32_t w = 0; w < 2; ++w) {
+    for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+      rig.push(w, slot, w == 0, initial);
+    }
+  }
+  const auto& workers = rig.shard->watch()->workers();
+  CHECK(workers[0].pushes == 1);
+  CHECK(workers[0].first.round == 0);
+  CHECK(workers[0].first.key == 1);
+  CHECK(workers[0].first.element == 4000);
+  CHECK(workers[1].pushes == 0);
+}
+
+TEST_CASE("a job that fails with the first one completes nothing with it, and nothing after it") {
+  for (const bool staged : {true, false}) {
+    for (const bool is_deferred : {false, true}) {
+      CAPTURE(staged, is_deferred);
+      JobLayout layout = watched_layout(RuleKind::kMean, 2, DataType::kFloat32, WatchValues::kFail);
+      if (is_deferred) {
+        layout.rule = RuleKind::kSgd;
+        layout.loss_scale = {LossScaling::kStatic, 2.0F};
+      }
+      ShardRig rig(layout);
+      std::mt19937 random(3);
+      if (is_deferred) rig.push_all(random, noise(0));
+      rig.push_all(random, noise(1));
+      rig.completed = 0;
+      const auto bad = [](std::uint32_t worker, std::uint32_t, std::uint64_t i) {
+        return worker == 1 && i == 0 ? kNotNumbers[1] : 1.0F;
+      };
+      CHECK(rig.push(0, 0, staged, bad) == PushResult::kAccepted);
+      CHECK(rig.push(1, 0, staged, bad) == PushResult::kAccepted);
+      CHECK(rig.shard->stopped());
+      CHECK(rig.shard->watch()->workers()[1].pushes == 1);
+      CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+      CHECK(rig.push(0, 1, staged, bad) == PushResult::kStopped);
+    }
+  }
+}
+
+TEST_CASE("votes that say overflow are counted of each worker") {
+  JobLayout layout = watched_layout(RuleKind::kSgd, 2, DataType::kFloat16);
+  layout.loss_scale.kind = LossScaling::kVoted;
+  ShardRig rig(layout);
+  std::mt19937 random(4);
+  rig.push_all(random, noise(0));
+  for (std::uint32_t round = 1; round <= 4; ++round) {
+    rig.push_all(random, noise(round));
+    rig.shard->vote(0, {.loss_scale = 8.0F, .overflow = 0});
+    rig.shard->vote(1, {.loss_scale = 8.0F, .overflow = round % 2});
+    rig.update_all_due();
+  }
+  CHECK(rig.shard->watch()->workers()[0].overflow_votes == 0);
+  CHECK(rig.shard->watch()->workers()[1].overflow_votes == 2);
+  CHECK(rig.shard->watch()->workers()[1].pushes == 0);
+}
+
+TEST_CASE("of a sparse push the element is named that the value is of") {
+  for (const bool staged : {true, false}) {
+    JobLayout layout = sparse_layout(RuleKind::kMean, 2, DataType::kFloat16);
+    layout.watch_values = WatchValues::kName;
+    SparseRig rig(layout);
+    rig.push_sparse(0, 1, staged, {{5, 9}, {1.0F, 2.0F}});
+    rig.push_sparse(1, 1, staged, {{3, 9, 20}, {1.0F, kNotNumbers[2], kNotNumbers[0]}});
+    const Plan& plan = *layout.plan;
+    const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][1]];
+    const Segment& segment = plan.segments[chunk.first_segment];
+    const WorkerValues& found = rig.shard->watch()->workers()[1];
+    CHECK(found.pushes == 1);
+    CHECK(found.first.key == segment.key);
+    CHECK(found.first.element == segment.key_offset + 9);
+    CHECK(found.first.value == kNotNumbers[2]);
+    CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+  }
+}
+
+TEST_CASE("with a quorum each push is looked at, whichever round it is one of") {
+  JobLayout layout = watched_layout(RuleKind::kSgd, 3, DataType::kFloat32);
+  layout.deterministic = false;
+  layout.rounds = {.quorum = 1, .late = LatePushes::kAdd};
+  ShardRig rig(layout);
+  std::mt19937 random(5);
+  rig.push_all(random, noise(0));
+  const auto bad = [](std::uint32_t worker, std::uint32_t, std::uint64_t i) {
+    return worker == 2 && i == 1 ? kNotNumbers[0] : 1.0F;
+  };
+  for (const bool staged : {true, false}) {
+    rig.push(0, 0, staged, bad);
+    rig.push(2, 0, staged, bad);
+  }
+  CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+  CHECK(rig.shard->watch()->workers()[2].pushes == 2);
+}
+
+TEST_CASE("a push that waits for its quorum is looked at once") {
+  JobLayout layout = watched_layout(RuleKind::kSgd, 3, DataType::kFloat32);
+  layout.deterministic = false;
+  layout.rounds = {.quorum = 2};
+  for (const bool staged : {true, false}) {
+    ShardRig rig(layout);
+    std::mt19937 random(5);
+    rig.push_all(random, noise(0));
+    const auto bad = [](std::uint32_t worker, std::uint32_t, std::uint64_t i) {
+      return worker == 2 && i == 1 ? kNotNumbers[0] : 1.0F;
+    };
+    CHECK(rig.push(2, 0, staged, bad) == PushResult::kOpened);
+    CHECK(rig.push(0, 0, staged, bad) == PushResult::kCompleted);
+    CHECK(rig.shard->watch()->workers()[2].pushes == 1);
+    CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+  }
+}
+
+}  // namespace
+}  // namespace phub::testing
