@@ -18,7 +18,7 @@ job: "quorum" order: "arrival" workers: 3
 model { file: "net.textproto" }
 data { format: "synthetic" synthetic_images: 96 }
 optimizer { rule: "momentum" learning_rate: 0.01 }
-train { batch: 4 epochs: 100000 evaluate: false }
+train { batch: 4 epochs: 100000 evaluate: false %s }
 rounds { %s }
 """
 NETWORK = """
@@ -45,9 +45,9 @@ class Quorum(unittest.TestCase):
         self.addCleanup(self.server.close)
         self.workers = []
 
-    def start(self, rounds, transport, *more):
+    def start(self, rounds, transport, *more, train=""):
         config = self.folder / "train.textproto"
-        config.write_text(CONFIG % rounds)
+        config.write_text(CONFIG % (train, rounds))
         for index in range(3):
             self.workers.append(subprocess.Popen(
                 [processes.BIN / "phub-worker", "train", config, "--server", self.server.control,
@@ -138,10 +138,25 @@ class Quorum(unittest.TestCase):
         for rounds in (BACKUP, ASYNCHRONOUS, STALE_SYNCHRONOUS):
             for transport in ("shm", "tcp"):
                 self.start(rounds, transport, "--max-steps", "40")
-                for worker in self.workers:
-                    _, error = worker.communicate(timeout=DEADLINE)
-                    self.assertEqual(worker.returncode, 0, (rounds, transport, error))
-                self.workers.clear()
+                self.end_well(rounds, transport)
+
+    def end_well(self, *case):
+        for worker in self.workers:
+            _, error = worker.communicate(timeout=DEADLINE)
+            self.assertEqual(worker.returncode, 0, (*case, error))
+        self.workers.clear()
+
+    def test_compressed_pushes_train_with_every_policy_and_are_fewer_bytes(self):
+        policies = (BACKUP, ASYNCHRONOUS, STALE_SYNCHRONOUS)
+        encodings = ("sparse", "int8", "int4")
+        for rounds, encoding, transport in zip(policies, encodings, ("shm", "tcp", "tcp")):
+            compress = f'compress {{ encoding: "{encoding}" dense_below: 100 }}'
+            self.start(rounds, transport, "--max-steps", "40", train=compress)
+            self.end_well(rounds, encoding, transport)
+            self.assertRegex(self.server.table("job", "inspect", "quorum"), rf"encoding +{encoding}\n")
+            statistics = self.job()["statistics"]
+            received, sent = (int(statistics[f"bytes_{way}"]) for way in ("received", "sent"))
+            self.assertLess(2 * received, sent)
 
 
 if __name__ == "__main__":
