@@ -304,7 +304,8 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   // has a file of theirs.
   const bool keeps = has_path && keeps_back(run.network, run.exchange);
   const auto stops = [&, later = std::uint32_t{0}]() mutable {
-    if (!stopped() || first_worker) return stopped();
+    const bool stop = stopped();
+    if (!stop || first_worker) return stop;
     if (keeps && trainer.wait_all().ok()) {
       static_cast<void>(
           residuals.save(trainer.next_step()));  // who resumes is told what is missing

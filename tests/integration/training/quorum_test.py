@@ -17,7 +17,7 @@ job: "quorum" order: "arrival" workers: 3
 model { file: "net.textproto" }
 data { format: "synthetic" synthetic_images: 1024 }
 optimizer { rule: "momentum" learning_rate: 0.01 }
-train { batch: 4 epochs: 100000 evaluate: false }
+train { batch: 4 epochs: 100000 evaluate: false %s }
 rounds { %s }
 """
 NETWORK = """
@@ -51,10 +51,10 @@ class QuorumTest(unittest.TestCase):
              "--transport", transport, "--index", str(index), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def start(self, rounds, transport, *more, slow=None, workers=3):
+    def start(self, rounds, transport, *more, slow=None, workers=3, train=""):
         """`slow`: the index of a worker that computes 16 times as much for each step."""
         config = self.folder / "train.textproto"
-        config.write_text((CONFIG % rounds).replace("workers: 3", f"workers: {workers}"))
+        config.write_text((CONFIG % (train, rounds)).replace("workers: 3", f"workers: {workers}"))
         slower = self.folder / "slower.textproto"
         slower.write_text(config.read_text().replace("batch: 4", "batch: 4 accumulate: 16"))
         for index in range(workers):
@@ -152,6 +152,19 @@ class Quorum(QuorumTest):
                 with self.subTest(rounds=rounds, transport=transport):
                     self.start(rounds, transport, "--max-steps", "40")
                     self.all_end_well()
+
+    def test_compressed_pushes_train_with_every_policy_and_are_fewer_bytes(self):
+        policies = (BACKUP, ASYNCHRONOUS, STALE_SYNCHRONOUS)
+        encodings = ("sparse", "int8", "int4")
+        for rounds, encoding, transport in zip(policies, encodings, ("shm", "tcp", "tcp")):
+            with self.subTest(rounds=rounds, encoding=encoding):
+                compress = f'compress {{ encoding: "{encoding}" dense_below: 100 }}'
+                self.start(rounds, transport, "--max-steps", "40", train=compress)
+                self.all_end_well()
+                self.assertRegex(self.server.table("job", "inspect", "quorum"), rf"encoding +{encoding}\n")
+                statistics = self.job()["statistics"]
+                received, sent = (int(statistics[f"bytes_{way}"]) for way in ("received", "sent"))
+                self.assertLess(2 * received, sent)
 
     def test_one_that_is_slow_holds_nobody_up_and_ends_when_it_is_done(self):
         for slow, rounds in ((0, BACKUP), (0, ASYNCHRONOUS), (7, "quorum: 1"), (7, "quorum: 7 patience_ms: 1"),
