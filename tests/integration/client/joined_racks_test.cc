@@ -262,8 +262,8 @@ TEST_CASE("a value that is not finite ends a job in all racks, with its worker, 
       INFO(transport << " " << own << " " << status.to_string());
       REQUIRE(status.ok());
       for (const std::string& error : errors) {
-        CHECK_THAT(error, Catch::Contains("worker 2") &&
-                              Catch::Contains("+inf in key \"d\", element 8192, in round 3"));
+        CHECK_THAT(error, Catch::Contains("worker 2") && Catch::Contains("+inf in key") &&
+                              Catch::Contains("element 8192, in round 3"));
       }
     }
   }

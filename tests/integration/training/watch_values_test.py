@@ -78,7 +78,7 @@ class WatchValues(unittest.TestCase):
         config.write_text((CONFIG % "name").replace("workers: 2", "workers: 1"))
         done = subprocess.run([processes.BIN / "phub-worker", "train", config], capture_output=True,
                               text=True, timeout=DEADLINE)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("watch_values: servers do that", done.stderr)
 
 
