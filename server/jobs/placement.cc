@@ -287,11 +287,13 @@ void Placement::release_ended(JobIndex::Lock& lock) {
     place.memory = Memory::kReleasing;
     lock.unlock();
     JobCounters counters = data_plane->job_counters(job->id).value_or(JobCounters{});
-    data_plane->remove_job(job->id);
     counters.memory_bytes = 0;
     counters.staging_bytes = 0;
     lock.lock();
-    job->final_counters = counters;
+    job->final_counters = counters;  // before the others are gone: who reads meanwhile finds these
+    lock.unlock();
+    data_plane->remove_job(job->id);
+    lock.lock();
     place.plan = nullptr;
     place.memory = Memory::kReleased;
     job->bytes.pinned = 0;

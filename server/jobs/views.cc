@@ -166,7 +166,12 @@ std::uint64_t JobViews::rounds_before(std::uint64_t job_id) const {
 // REQUIRES: the mutex is not held: the data plane has locks of its own.
 void JobViews::fill_counters(std::uint64_t job_id, JobCounters& counters) const {
   if (index_.data_plane() == nullptr) return;
-  if (const auto current = index_.data_plane()->job_counters(job_id)) counters = *current;
+  if (const auto current = index_.data_plane()->job_counters(job_id)) {
+    counters = *current;
+    return;
+  }
+  const JobIndex::Lock lock(index_);  // it may have been released since it was looked at
+  if (const std::shared_ptr<Job> job = index_.find(job_id)) counters = job->final_counters;
 }
 
 }  // namespace phub::server
