@@ -1,5 +1,6 @@
 // Sparse pushes that are none end their worker's connection, with the right cause, and no sum
 // changes.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
@@ -16,7 +17,7 @@ namespace {
 std::vector<std::byte> sparse(const std::vector<std::uint32_t>& indices) {
   std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
   const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
-  std::memcpy(to.indices, indices.data(), indices.size() * sizeof(std::uint32_t));
+  std::copy(indices.begin(), indices.end(), to.indices);
   return bytes;
 }
 
