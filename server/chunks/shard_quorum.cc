@@ -1,0 +1,72 @@
+// What a shard does for a job with a quorum: rounds/quorum_rounds.h.
+#include <algorithm>
+
+#include "server/chunks/shard.h"
+
+namespace phub::server {
+
+// Of a job with a quorum. What does not complete the round is folded at once. A round has the
+// hyper-parameters of the leader's push that is in it, else those that it said before the round
+// began: a push that is dropped changes none that is under way.
+PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChunk& chunk) {
+  const auto [counts, weight] = rounds_->take(push.slot, push.worker, chunk.rounds);
+  const bool leads = push.worker == chunk.leader;
+  if (leads) rounds_->said[push.slot] = *push.hyper;
+  if (!counts) {
+    if (own.staged) staging_.give(own.data);
+    rounds_->release(push.slot, chunk.rounds);
+    return PushResult::kDropped;
+  }
+  if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->said[push.slot];
+  const std::uint32_t elements = chunk.place.elements;
+  sums_.add_weighted(push.slot, own, weight, chunk.sum, elements);
+  const auto standing = rounds_->standing(push.slot, chunk.sum.pushes);
+  if (standing == QuorumRounds::Standing::kComplete) return finish_quorum_round(push.slot);
+  sums_.fold_all(push.slot, chunk.sum, elements);
+  rounds_->release(push.slot, chunk.rounds);
+  if (standing == QuorumRounds::Standing::kInGrace && !rounds_->graces.contains(push.slot)) {
+    return PushResult::kQuorum;
+  }
+  const bool is_waited_for = rounds_->policy().late == LatePushes::kDrop;
+  return is_waited_for && chunk.sum.pushes == 1 ? PushResult::kOpened : PushResult::kTaken;
+}
+
+// A scale of 1 / workers is a mean, which is over those who came; another one is what it is.
+PushResult Shard::finish_quorum_round(std::uint32_t slot) {
+  ShardChunk& chunk = chunks_[slot];
+  if (chunk.hyper.gradient_scale == mean_scale_) {
+    chunk.hyper.gradient_scale = 1.0F / static_cast<float>(chunk.sum.pushes);
+  }
+  return finish(slot);
+}
+
+std::uint32_t Shard::end_round() {
+  const std::uint32_t slot = rounds_->take_first_end();
+  finish_quorum_round(slot);
+  return slot;
+}
+
+// Nobody has parameters before the first round, which is everybody's.
+bool Shard::lose(std::uint32_t worker) {
+  if (!rounds_ || stopped_) return false;
+  const auto is_ready = [&](const ShardChunk& chunk) {
+    return !has_parameters_ || chunk.initialised;
+  };
+  if (!std::all_of(chunks_.begin(), chunks_.end(), is_ready) || !rounds_->lose(worker))
+    return false;
+  for (ShardChunk& chunk : chunks_) chunk.leader = rounds_->lowest();
+  return true;
+}
+
+bool Shard::go_on(std::uint32_t slot) {
+  const ShardChunk& chunk = chunks_[slot];
+  rounds_->release(slot, chunk.rounds);
+  if (chunk.sum.pushes == 0 ||
+      rounds_->standing(slot, chunk.sum.pushes) != QuorumRounds::Standing::kComplete) {
+    return false;
+  }
+  if (!rounds_->due.contains(slot)) rounds_->due.push(slot, 0);
+  return true;
+}
+
+}  // namespace phub::server
