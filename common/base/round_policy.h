@@ -23,6 +23,7 @@ enum class LatePushes : std::uint8_t {
 enum class PushWeight : std::uint8_t {
   kOne,
   kStaleness,  // 1 / (1 + s), s: rounds since the parameters that it was computed from
+  kSamples,    // what its worker says (Hyper); a mean is then over the weights of those who came
 };
 
 inline constexpr std::uint32_t kAnyStaleness = UINT32_MAX;
@@ -47,7 +48,7 @@ struct RoundPolicy {
 };
 
 inline constexpr Words<LatePushes, 2> kLatePushesWords = {{"drop", "add"}};
-inline constexpr Words<PushWeight, 2> kPushWeightWords = {{"one", "staleness"}};
+inline constexpr Words<PushWeight, 3> kPushWeightWords = {{"one", "staleness", "samples"}};
 constexpr std::string_view name_of(LatePushes late) { return kLatePushesWords.of(late); }
 constexpr std::string_view name_of(PushWeight weight) { return kPushWeightWords.of(weight); }
 

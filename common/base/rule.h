@@ -93,9 +93,14 @@ struct Hyper {
   float learning_rate = 0.0F;
   float momentum = 0.0F;
   float gradient_scale = 1.0F;  // multiplies the summed gradient: 1 / workers for an average
-  float reserved = 0.0F;
+  // Of this worker's pushes that follow, where a job's rounds weigh them so (PushWeight::kSamples):
+  // their images or tokens; 0: it has not said, which is 1.
+  float samples = 0.0F;
 };
 static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
+
+// More would leave nothing of the pushes that are weighed by 1.
+inline constexpr float kSamplesMax = 1 << 24;
 
 inline constexpr Words<RuleKind, 9> kRuleWords = {
     {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"}};

@@ -273,7 +273,7 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
   check.one_of("late", rounds.late(), {"drop", "add"});
   check.unused_unless(rounds.late() != "add", "grace_ms", "with late: \"add\": nobody waits");
   check.unused_unless(rounds.late() != "add", "patience_ms", "with late: \"add\": nobody waits");
-  check.one_of("weight", rounds.weight(), {"one", "staleness"});
+  check.one_of("weight", rounds.weight(), {"one", "staleness", "samples"});
   check.require(rounds.weight() != "staleness" || rounds.late() == "add", "weight",
                 "\"staleness\" means nothing with late: \"drop\"; use late: \"add\"");
   check.require(config.order() != "deterministic", "quorum",

@@ -23,7 +23,7 @@ static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kAdagrad));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
 static_assert(control::Encoding_MAX == static_cast<int>(Encoding::kInt4));
 static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));
-static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kStaleness));
+static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kSamples));
 static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
 static_assert(control::WatchValues_MAX == static_cast<int>(WatchValues::kFail));
 inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }

@@ -24,6 +24,7 @@ struct ChunkSum {
   DataType type = DataType::kFloat32;
   std::uint32_t pushes = 0;
   std::uint32_t folded = 0;  // of them, in their order
+  float weight = 0.0F;       // of a job with a quorum: of all of them
 
   void clear() { *this = {.members = members}; }
 };

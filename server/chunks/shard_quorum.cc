@@ -9,7 +9,8 @@ namespace phub::server {
 // hyper-parameters of the leader's push that is in it, else those that it said before the round
 // began: a push that is dropped changes none that is under way.
 PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChunk& chunk) {
-  const auto [counts, weight] = rounds_->take(push.slot, push.worker, chunk.rounds);
+  const auto [counts, weight] =
+      rounds_->take(push.slot, push.worker, chunk.rounds, push.hyper->samples);
   const bool leads = push.worker == chunk.leader;
   if (leads) rounds_->said[push.slot] = *push.hyper;
   if (!counts) {
@@ -19,6 +20,7 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
   }
   if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->said[push.slot];
   const std::uint32_t elements = chunk.place.elements;
+  chunk.sum.weight += weight;
   sums_.add_weighted(push.slot, own, weight, chunk.sum, elements);
   const auto standing = rounds_->standing(push.slot, chunk.sum.pushes);
   if (standing == QuorumRounds::Standing::kComplete) return finish_quorum_round(push.slot);
@@ -35,7 +37,9 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
 PushResult Shard::finish_quorum_round(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   if (chunk.hyper.gradient_scale == mean_scale_) {
-    chunk.hyper.gradient_scale = 1.0F / static_cast<float>(chunk.sum.pushes);
+    const bool is_of_samples = rounds_->policy().weight == PushWeight::kSamples;
+    const float pushes = static_cast<float>(chunk.sum.pushes);
+    chunk.hyper.gradient_scale = 1.0F / (is_of_samples ? chunk.sum.weight : pushes);
   }
   return finish(slot);
 }

@@ -11,7 +11,8 @@ namespace {
 bool makes_sense(const Hyper& hyper) {
   const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
   return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
-         hyper.momentum >= 0.0F && hyper.momentum < 1.0F;
+         hyper.momentum >= 0.0F && hyper.momentum < 1.0F && hyper.samples >= 0.0F &&
+         hyper.samples <= kSamplesMax;
 }
 
 }  // namespace

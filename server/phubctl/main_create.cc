@@ -109,8 +109,8 @@ void declare_job_rounds(CLI::App& sub, RoundOptions& rounds, CLI::Option* file) 
          "nobody waits for a round's end)")
       ->capture_default_str();
   option("--push-weight", rounds.weight,
-         "With --quorum: what a push is multiplied by: one, or staleness (1 / (1 + s), if s "
-         "rounds have passed since its parameters)")
+         "With --quorum: what a push is multiplied by: one, staleness (1 / (1 + s), if s rounds "
+         "have passed since its parameters), or samples (the worker's batch)")
       ->capture_default_str();
 }
 

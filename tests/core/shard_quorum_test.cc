@@ -172,6 +172,31 @@ TEST_CASE("a stale push weighs less, in every wire type, staged or in place") {
   }
 }
 
+TEST_CASE("by samples a mean is over those of who came") {
+  const bool staged = GENERATE(true, false);
+  for (const LatePushes late : {LatePushes::kDrop, LatePushes::kAdd}) {
+    QuorumRig rig(4, {.quorum = 3, .late = late, .weight = PushWeight::kSamples}, RuleKind::kMean);
+    rig.layout.hyper.gradient_scale = 0.25F;  // a mean
+    rig.push(0, 1.0F, staged, 32.0F);
+    rig.push(1, 2.0F, staged, 8.0F);
+    CHECK(rig.push(3, 4.0F, staged, 24.0F) == PushResult::kCompleted);
+    CHECK(rig.result() == (32.0F + 16.0F + 96.0F) / 64.0F);
+    // Who has not said is one.
+    rig.push(0, 3.0F, staged);
+    rig.push(1, 5.0F, staged, 2.0F);
+    CHECK(rig.push(3, 19.0F, staged) == PushResult::kCompleted);
+    CHECK(rig.result() == 8.0F);
+    CHECK(rig.staging->in_use() == 0);
+  }
+}
+
+TEST_CASE("by samples a scale that is no mean is what it is") {
+  QuorumRig rig(3, {.quorum = 2, .weight = PushWeight::kSamples}, RuleKind::kMean);
+  rig.push(2, 1.0F, true, 6.0F);
+  rig.push(1, 2.0F, true, 4.0F);
+  CHECK(rig.result() == 14.0F);
+}
+
 TEST_CASE("the first round of a rule with parameters waits for all") {
   QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
   CHECK(rig.push(0, 5.0F) == PushResult::kAccepted);

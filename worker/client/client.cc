@@ -33,6 +33,7 @@ struct Client::State {
   Status check_key(KeyId key) const;
   Status check_push(KeyId key) const;
   Status start_push(KeyId key);
+  void say(Hyper hyper);
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless();
   Status wait_for(std::optional<KeyId> key);
@@ -59,6 +60,7 @@ struct Client::State {
   };
 
   ClientOptions options;
+  Hyper said;  // last, or the job's
   std::vector<KeySpec> keys;
   Membership membership;
   std::unique_ptr<HeartbeatThread> heartbeat;
@@ -77,6 +79,7 @@ struct Client::State {
 
 Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
   keys = job_keys;
+  said = options.hyper;
   const JobSpec job = client::describe_job(options, keys);
   PHUB_ASSIGN_OR_RETURN(membership, client::join_all(options.servers, job, options.timeout,
                                                      options.security, options.worker_index));
@@ -109,6 +112,16 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
       driver, ExchangeDriver::create(links->exchange(), keys.size(), links->transports().any("tcp"),
                                      [this] { return hopeless(); }));
   return {};
+}
+
+// REQUIRES: every push has been waited for.
+void Client::State::say(Hyper hyper) {
+  if (hyper.gradient_scale == 0.0F) {
+    hyper.gradient_scale = 1.0F / static_cast<float>(options.workers);
+  }
+  if (hyper.samples == 0.0F) hyper.samples = said.samples;
+  said = hyper;
+  driver->set_hyper(hyper);
 }
 
 Status Client::State::check_key(KeyId key) const {
@@ -304,16 +317,33 @@ Status Client::set_hyper(const Hyper& hyper) {
   }
   const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
   if (!is_finite || hyper.learning_rate < 0.0F || hyper.gradient_scale < 0.0F ||
-      !(hyper.momentum >= 0.0F && hyper.momentum < 1.0F)) {
+      !(hyper.momentum >= 0.0F && hyper.momentum < 1.0F) ||
+      !(hyper.samples >= 0.0F && hyper.samples <= kSamplesMax)) {
     return {Code::kInvalidArgument,
             "set_hyper: learning_rate and gradient_scale must be finite and not negative, momentum "
-            "in [0, 1)"};
+            "in [0, 1), samples in [0, 2^24]"};
   }
-  Hyper complete = hyper;
-  if (complete.gradient_scale == 0.0F) {
-    complete.gradient_scale = 1.0F / static_cast<float>(state_->options.workers);
+  state_->say(hyper);
+  return {};
+}
+
+Status Client::set_samples(float samples) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  if (state_->options.rounds.weight != PushWeight::kSamples) {
+    return {Code::kFailedPrecondition,
+            "set_samples: the job's rounds do not weigh by samples; join with rounds.weight "
+            "kSamples"};
   }
-  state_->driver->set_hyper(complete);
+  if (!state_->driver->idle()) {
+    return {Code::kFailedPrecondition, "set_samples: wait for every push first"};
+  }
+  if (!(samples > 0.0F && samples <= kSamplesMax)) {
+    return {Code::kInvalidArgument,
+            "set_samples: " + std::to_string(samples) + " is not above 0, and at most 2^24"};
+  }
+  Hyper hyper = state_->said;
+  hyper.samples = samples;
+  state_->say(hyper);
   return {};
 }
 

@@ -174,6 +174,9 @@ class Client {
   // it said before; a push of its that is dropped changes those of later rounds only. Once worker 0
   // is gone, the lowest worker's that is left count. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
+  // Of a job whose rounds weigh pushes by samples: images or tokens in each of this worker's that
+  // follow; until it is called 1. Above 0, at most kSamplesMax. REQUIRES: as set_hyper.
+  Status set_samples(float samples);
 
   std::uint32_t worker_index() const;
   std::uint32_t workers() const;

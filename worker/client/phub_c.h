@@ -51,7 +51,8 @@ typedef struct {
   int bounds_staleness; /* 1: a worker may be `staleness` rounds ahead of the slowest; 0: any */
   uint32_t staleness;
   const char* late;         /* what becomes of a push whose round is over. NULL: "drop"; "add" */
-  const char* push_weight;  /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late) */
+  const char* push_weight;  /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late);
+                               "samples": what phub_set_samples says */
   const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
                                whose they are; "fail": and the first one ends the job */
 } phub_options;
@@ -84,6 +85,9 @@ int phub_initialise(phub_client* client);
 uint64_t phub_rounds_before(const phub_client* client);
 /* Of the rounds whose pushes follow. gradient_scale as in phub_options. Only worker 0's count. */
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
+/* With push_weight "samples": images or tokens of each of this worker's pushes that follow, above
+ * 0, at most 2^24; until it is called 1. The hyper-parameters stay. */
+int phub_set_samples(phub_client* client, float samples);
 /* Ends a round of a job that votes, after its last push. overflow: 1 if a gradient of this worker
  * is not finite in the wire type. loss_scale: the same at all workers. */
 int phub_vote(phub_client* client, int overflow, float loss_scale);

@@ -55,6 +55,13 @@ double share_of(const SessionOptions& options) {
          static_cast<double>(global_batch(options));
 }
 
+// Of a step's pushes.
+float samples_of(const SessionOptions& options) {
+  if (!options.servers_weigh) return 0.0F;
+  const std::uint64_t images = std::uint64_t{options.executor.batch} * options.update.accumulate;
+  return std::min(static_cast<float>(images), kSamplesMax);
+}
+
 // A dynamic scale goes on where the checkpoint left it.
 LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPosition& start) {
   LossScalerOptions loss_scale = options.update.loss_scale;
@@ -258,6 +265,7 @@ TrainerOptions trainer_options(const SessionOptions& options, const RunPosition&
           .loss_scale = loss_scale_from(options, start),
           .accumulate = options.update.accumulate,
           .share = share_of(options),
+          .samples = samples_of(options),
           .label_smoothing = options.update.label_smoothing,
           .seed = options.seed,
           .evaluate = options.evaluate,

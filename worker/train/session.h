@@ -78,6 +78,7 @@ struct SessionOptions {
   std::uint32_t workers = 1;
   data::BatchPart part{};  // of the batch of all workers, where theirs differ
   std::uint64_t seed = 1;
+  bool servers_weigh = false;  // pushes by their images, where rounds have not everybody's
   bool evaluate = true;
   CheckpointOptions checkpoint{};
   ReportOptions report{};

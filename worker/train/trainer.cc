@@ -161,12 +161,13 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   PHUB_RETURN_IF_ERROR(parts_.network.start_loss(
       {.label_smoothing = options_.label_smoothing,
        .gradient_scale =
-           options_.share * static_cast<double>(scaler_.scale()) / options_.accumulate}));
+           own_weight() * static_cast<double>(scaler_.scale()) / options_.accumulate}));
   if (is_last) {
     PHUB_RETURN_IF_ERROR(parts_.exchange.set_hyper(
         {.learning_rate = report.learning_rate,
          .momentum = options_.momentum,
-         .gradient_scale = 1.0F / static_cast<float>(parts_.exchange.facts().workers)}));
+         .gradient_scale = 1.0F / static_cast<float>(parts_.exchange.facts().workers),
+         .samples = options_.samples}));
   }
   return parts_.network.backward(hooks);
 }

@@ -31,6 +31,7 @@ struct TrainerOptions {
   // Images of this worker over an even share of all workers': its gradient weighs so much, so that
   // the mean of the workers' is that over images.
   double share = 1.0;
+  float samples = 0.0F;  // of a step: what the servers weigh a push by, in place of that; 0: alike
   float label_smoothing = 0.0F;
   std::uint64_t seed = 1;            // of dropout's masks
   bool evaluate = true;              // after each epoch, on worker 0
@@ -74,6 +75,8 @@ class Trainer {
     return parts_.loader.steps_per_epoch() / options_.accumulate;
   }
   // Whether a step comes after another of its epoch.
+  // Of its gradient, before it is pushed.
+  double own_weight() const { return options_.samples > 0.0F ? 1.0 : options_.share; }
   bool is_within_epoch(std::uint64_t index) const {
     return index < last_step() && index % steps_per_epoch() > 0;
   }

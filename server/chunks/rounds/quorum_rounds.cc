@@ -26,7 +26,7 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
       late_(workers) {}
 
 QuorumRounds::Taken QuorumRounds::take(std::uint32_t slot, std::uint32_t worker,
-                                       std::uint64_t rounds) {
+                                       std::uint64_t rounds, float samples) {
   const std::uint32_t pushes = pushes_[at(slot, worker)]++;
   if (is_bounded_) leave_slowest(slot, pushes);
   const std::uint32_t staleness = static_cast<std::uint32_t>(rounds) - bases_[at(slot, worker)];
@@ -37,8 +37,19 @@ QuorumRounds::Taken QuorumRounds::take(std::uint32_t slot, std::uint32_t worker,
     return {.counts = false};
   }
   if (policy_.late == LatePushes::kDrop) in_round_.insert(slot, worker);
-  const bool is_weighed = policy_.weight == PushWeight::kStaleness;
-  return {.weight = is_weighed ? 1.0F / (1.0F + static_cast<float>(staleness)) : 1.0F};
+  return {.weight = weight_of(staleness, samples)};
+}
+
+float QuorumRounds::weight_of(std::uint32_t staleness, float samples) const {
+  switch (policy_.weight) {
+    case PushWeight::kOne:
+      return 1.0F;
+    case PushWeight::kStaleness:
+      return 1.0F / (1.0F + static_cast<float>(staleness));
+    case PushWeight::kSamples:
+      return samples > 0.0F ? samples : 1.0F;
+  }
+  return 1.0F;
 }
 
 QuorumRounds::Standing QuorumRounds::standing(std::uint32_t slot, std::uint32_t pushes) const {

@@ -43,9 +43,9 @@ class QuorumRounds {
   QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std::size_t chunks,
                WorkerSets& waiting);
 
-  // A worker pushed a chunk that has so many rounds behind it. REQUIRES: it did not wait, and is in
-  // `waiting` now.
-  Taken take(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds);
+  // A worker pushed a chunk that has so many rounds behind it; `samples` as it said (Hyper).
+  // REQUIRES: it did not wait, and is in `waiting` now.
+  Taken take(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds, float samples = 0.0F);
   // Of the chunk's round, that has so many pushes.
   Standing standing(std::uint32_t slot, std::uint32_t pushes) const;
   // The chunk's round is over, and has used so many pushes.
@@ -98,6 +98,7 @@ class QuorumRounds {
   std::size_t at(std::uint32_t slot, std::uint32_t worker) const {
     return slot * std::size_t{workers_} + worker;
   }
+  float weight_of(std::uint32_t staleness, float samples) const;
   void release_or_withhold(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds);
   void leave_slowest(std::uint32_t slot, std::uint32_t pushes);
   Slowest find_slowest(std::uint32_t slot) const;

@@ -41,6 +41,17 @@ std::string pages_text(const control::JobStatistics& statistics) {
   return human_bytes(statistics.reserved_page_bytes()) + " from the pool";
 }
 
+std::string_view weight_of_push(control::PushWeight weight) {
+  switch (weight) {
+    case control::PUSH_WEIGHT_STALENESS:
+      return "1 / (1 + staleness)";
+    case control::PUSH_WEIGHT_SAMPLES:
+      return "its samples";
+    default:
+      return "1";
+  }
+}
+
 // When a round is complete, and how it went.
 void add_rounds(const control::JobInfo& job, Table& table) {
   const control::RoundPolicy& rounds = job.spec().rounds();
@@ -53,8 +64,7 @@ void add_rounds(const control::JobInfo& job, Table& table) {
   table.add({"staleness", rounds.has_staleness() ? fmt::format("at most {}", rounds.staleness())
                                                  : std::string("any")});
   table.add({"late pushes", rounds.late() == control::LATE_PUSHES_ADD ? "added" : "dropped"});
-  table.add({"weight of a push",
-             rounds.weight() == control::PUSH_WEIGHT_STALENESS ? "1 / (1 + staleness)" : "1"});
+  table.add({"weight of a push", std::string(weight_of_push(rounds.weight()))});
   table.add(
       {"chunks' rounds",
        fmt::format("{}, {} not of everybody, {} of these after their grace, {} without quorum",

@@ -163,6 +163,33 @@ TEST_CASE("with a quorum of one a worker goes on alone, and a scale that is set 
   }) == kNothingWrong);
 }
 
+TEST_CASE("a mean is over the samples that workers say they have") {
+  Place place;
+  place.options.rule = "sgd";
+  place.options.learning_rate = 1.0F;
+  place.options.arrival_order = 1;
+  place.options.timeout_ms = 60'000;
+  place.options.quorum = 1;
+  place.options.grace_ms = 50'000;  // so a round has both, and ends with the second
+  place.options.push_weight = "samples";
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    if (phub_initialise(worker) != 0) return "initialise";
+    const bool is_first = phub_worker_index(worker) == 0;
+    if (phub_set_samples(worker, 0.0F) == 0) return "none is accepted";
+    float expected = worker.parameter(0)[0];
+    for (const float samples : {1.0F, 3.0F}) {
+      worker.gradient(0)[0] = is_first ? 2.0F : 6.0F;
+      if (!is_first && phub_set_samples(worker, samples) != 0) return "set_samples";
+      if (phub_set_hyper(worker, 1.0F, 0.0F, 0.0F) != 0) return "set_hyper";
+      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+      if (phub_wait_all(worker) != 0) return "wait_all";
+      expected -= (2.0F + 6.0F * samples) / (1.0F + samples);
+      if (worker.parameter(0)[0] != expected) return "another step";
+    }
+    return "";
+  }) == kNothingWrong);
+}
+
 TEST_CASE("a round that a worker votes against is skipped, and the next is not") {
   Place place;
   place.options.rule = "sgd";
@@ -224,7 +251,8 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   for (const int status :
        {phub_register_keys(failed, kKeys.data(), kKeys.size()), phub_push(failed, 0),
         phub_wait(failed, 0), phub_wait_all(failed), phub_push_pull(failed, 0),
-        phub_initialise(failed), phub_set_hyper(failed, 1, 1, 1), phub_vote(failed, 0, 1)}) {
+        phub_initialise(failed), phub_set_hyper(failed, 1, 1, 1), phub_set_samples(failed, 1),
+        phub_vote(failed, 0, 1)}) {
     CHECK(status == 1);
   }
   CHECK(failed.error() == said);

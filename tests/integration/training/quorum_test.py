@@ -168,7 +168,8 @@ class Quorum(QuorumTest):
 
     def test_one_that_is_slow_holds_nobody_up_and_ends_when_it_is_done(self):
         for slow, rounds in ((0, BACKUP), (0, ASYNCHRONOUS), (7, "quorum: 1"), (7, "quorum: 7 patience_ms: 1"),
-                             (3, 'quorum: 1 late: "add" staleness: 0 weight: "staleness"')):
+                             (3, 'quorum: 1 late: "add" staleness: 0 weight: "staleness"'),
+                             (0, 'quorum: 6 weight: "samples"')):
             with self.subTest(slow=slow, rounds=rounds):
                 self.start(rounds, "tcp" if slow == 3 else "shm", "--max-steps", "20", slow=slow, workers=8)
                 self.all_end_well()

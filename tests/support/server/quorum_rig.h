@@ -43,7 +43,9 @@ struct QuorumRig {
     shard = std::make_unique<Shard>(layout, 0, std::move(*JobMemory::create(layout)), *staging);
   }
 
-  PushResult push(std::uint32_t worker, float value, bool staged = true) {
+  PushResult push(std::uint32_t worker, float value, bool staged = true, float samples = 0.0F) {
+    Hyper hyper = layout.hyper;
+    hyper.samples = samples;
     std::vector<float>& values = memory[worker];
     std::fill(values.begin(), values.end(), value);
     auto* place = reinterpret_cast<std::byte*>(values.data());
@@ -57,7 +59,7 @@ struct QuorumRig {
                            .data = place,
                            .bytes = shard->push_bytes(0),
                            .staged = place != reinterpret_cast<std::byte*>(values.data()),
-                           .hyper = &layout.hyper});
+                           .hyper = &hyper});
   }
   // Who is replied to.
   Workers released() const {

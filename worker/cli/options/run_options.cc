@@ -254,6 +254,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .max_steps = config.train().max_steps(),
           .workers = config.workers(),
           .seed = config.train().seed(),
+          .servers_weigh = rounds_of(config).weight == PushWeight::kSamples,
           .evaluate = config.train().evaluate(),
           .checkpoint = {.path = config.train().checkpoint(),
                          .every_steps = config.train().checkpoint_steps(),

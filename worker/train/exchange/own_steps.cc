@@ -12,6 +12,17 @@ std::vector<KeySpec> outer_keys(std::vector<KeySpec> keys) {
   return keys;
 }
 
+// The trainer's are of the worker's own steps, but for what its pushes weigh.
+Status OwnSteps::set_hyper(const Hyper& hyper) {
+  if (hyper.samples != outer_hyper_.samples) {
+    outer_hyper_.samples = hyper.samples;
+    PHUB_RETURN_IF_ERROR(outer_->set_hyper(outer_hyper_));
+  }
+  Hyper local = hyper;
+  local.gradient_scale = 1.0F;  // a local step is of one worker
+  return own_->set_hyper(local);
+}
+
 Status OwnSteps::initialise() {
   if (facts().steps_before > 0) {
     return {Code::kInvalidArgument,
@@ -23,11 +34,10 @@ Status OwnSteps::initialise() {
     std::ranges::copy(own_->gradient(key), outer_->gradient(key).begin());
   }
   PHUB_RETURN_IF_ERROR(outer_->initialise());
-  Hyper hyper = outer_hyper_;
-  if (hyper.gradient_scale == 0.0F) {
-    hyper.gradient_scale = 1.0F / static_cast<float>(facts().workers);
+  if (outer_hyper_.gradient_scale == 0.0F) {
+    outer_hyper_.gradient_scale = 1.0F / static_cast<float>(facts().workers);
   }
-  PHUB_RETURN_IF_ERROR(outer_->set_hyper(hyper));
+  PHUB_RETURN_IF_ERROR(outer_->set_hyper(outer_hyper_));
   for (KeyId key = 0; key < keys_; ++key) {
     std::ranges::copy(outer().parameter(key), own_->gradient(key).begin());
   }

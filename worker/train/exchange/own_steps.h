@@ -13,11 +13,7 @@ class OwnSteps : public GradientExchange {
   std::span<float> gradient(KeyId key) override { return own_->gradient(key); }
   std::span<const float> parameter(KeyId key) const override { return own().parameter(key); }
 
-  Status set_hyper(const Hyper& hyper) override {
-    Hyper local = hyper;
-    local.gradient_scale = 1.0F;  // a local step is of one worker
-    return own_->set_hyper(local);
-  }
+  Status set_hyper(const Hyper& hyper) override;
 
   // Everyone starts with worker 0's.
   Status initialise() override;
