@@ -234,7 +234,13 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
 VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
   if (stopped_) return VoteOutcome::kStopped;
   if (!deferred_ || !deferred_->votes()) return VoteOutcome::kUnasked;
-  if (watch_ && worker < workers_ && vote.overflow == 1) watch_->on_overflow_vote(worker);
+  const VoteOutcome outcome = count_vote(worker, vote);
+  const bool counts = outcome == VoteOutcome::kAccepted || outcome == VoteOutcome::kUpdatesDue;
+  if (watch_ && counts && worker < workers_ && vote.overflow == 1) watch_->on_overflow_vote(worker);
+  return outcome;
+}
+
+VoteOutcome Shard::count_vote(std::uint32_t worker, const Vote& vote) {
   if (racks_ && racks_->is_worker(worker)) {
     const VoteOutcome outcome = racks_->vote(worker, vote);
     if (outcome != VoteOutcome::kAccepted) return outcome;
@@ -256,6 +262,10 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
     const DataType type = is_worker ? parameters_.wire_type() : DataType::kFloat32;
     if (watch_ && is_worker) {
       watch_->look_at({push.slot, push.worker}, {push.data, type}, chunk.place.elements);
+      if (watch_->ends_job()) {
+        if (push.staged) staging_.give(push.data);
+        return stop_for_values();
+      }
     }
     if (goes_up) {
       kernels::convert(racks_->outgoing(chunk), DataType::kFloat32, push.data, type,

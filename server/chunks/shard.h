@@ -141,6 +141,7 @@ class Shard {
   SkipCounters skipped;
 
  private:
+  VoteOutcome count_vote(std::uint32_t worker, const Vote& vote);
   PushResult initialise(const Push& push, ShardChunk& chunk);
   bool may_be_packed(const Push& push, const ShardChunk& chunk) const;
   PushResult add(const Push& push, ShardChunk& chunk);
