@@ -54,6 +54,8 @@ typedef struct {
   const char* push_weight;  /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late) */
   const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
                                whose they are; "fail": and the first one ends the job */
+  int checksums; /* 1: each pushed chunk goes with a checksum, and another one at the server ends
+                    the job */
 } phub_options;
 
 typedef struct {
