@@ -61,6 +61,9 @@ Status run_words(const ExchangeWords& words) {
     return {Code::kInvalidArgument,
             "--watch-values: only phub's servers do; add phub to --systems"};
   }
+  if (options.checksums && !has_phub) {
+    return {Code::kInvalidArgument, "--checksums: only phub has them; add phub to --systems"};
+  }
   return run_exchange(options);
 }
 
@@ -122,6 +125,8 @@ void add_exchange(CLI::App& app, Run& run) {
   command->add_flag("--watch-values", words->options.watch,
                     "also run phub whose servers look who pushes what is not finite, taking turns "
                     "with phub that does not");
+  command->add_flag("--checksums", words->options.checksums,
+                    "also run phub with a checksum of each push, taking turns with phub without");
   add_work(*command, words->options.work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, kMostChunkKib));

@@ -35,6 +35,7 @@ nlohmann::ordered_json describe(const std::string& bench, const System& system) 
           {"encrypted", work.encrypt},
           {"votes", work.vote},
           {"watches_values", work.watch},
+          {"checksums", work.checksums},
           {"workers", work.workers},
           {"servers", work.servers},
           {"server_cores", work.server_cores},
@@ -116,9 +117,10 @@ void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
   const Blocks* const base = comparison.phub != nullptr ? &comparison.phub->blocks : nullptr;
   for (const System* system : comparison.rows) {
     table.add(timing_cells(
-        fmt::format("{}{}{}{}", name_of(system->kind), system->work.encrypt ? ", encrypted" : "",
+        fmt::format("{}{}{}{}{}", name_of(system->kind), system->work.encrypt ? ", encrypted" : "",
                     system->work.vote ? ", with votes" : "",
-                    system->work.watch ? ", values watched" : ""),
+                    system->work.watch ? ", values watched" : "",
+                    system->work.checksums ? ", with checksums" : ""),
         system->blocks, exchanged_bytes(work), base,
         {system->failure.empty() ? "yes" : "NO", system->checksum}));
   }

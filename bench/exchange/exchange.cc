@@ -56,6 +56,11 @@ Status add_comparison(const ExchangeOptions& options, const Work& work, Places& 
     watched.watch = true;
     PHUB_RETURN_IF_ERROR(add(SystemKind::kPhub, watched));
   }
+  if (comparison.phub != nullptr && options.checksums) {
+    Work checked = work;
+    checked.checksums = true;
+    PHUB_RETURN_IF_ERROR(add(SystemKind::kPhub, checked));
+  }
   lineup.comparisons.push_back(std::move(comparison));
   return {};
 }

@@ -27,8 +27,9 @@ struct Work {
   std::uint32_t tcp_buffer_kib = 0;  // the same
   std::uint32_t tcp_delay_us = 0;    // of what the worker sends by tcp
   bool encrypt = false;              // tcp: the servers' security.encrypt_data
-  bool vote = false;   // a vote of each worker ends each round (common/base/loss_scale.h)
-  bool watch = false;  // servers look who pushes what is not finite (watch_values: "name")
+  bool vote = false;       // a vote of each worker ends each round (common/base/loss_scale.h)
+  bool watch = false;      // servers look who pushes what is not finite (watch_values: "name")
+  bool checksums = false;  // of each push (checksums: true)
   std::uint32_t servers = 1;
   std::uint32_t server_cores = 2;         // of each server
   std::uint32_t wait_s = 60;              // a worker's deadline: of a join, of a round
@@ -41,8 +42,8 @@ struct Work {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
                                    deterministic, chunk_kib, congestion, tcp_buffer_kib,
-                                   tcp_delay_us, encrypt, vote, watch, servers, server_cores,
-                                   wait_s, racks, rack_shape, rack_hybrid_bytes)
+                                   tcp_delay_us, encrypt, vote, watch, checksums, servers,
+                                   server_cores, wait_s, racks, rack_shape, rack_hybrid_bytes)
 
 // The job that the workers of a phub system join, unless there are several.
 inline constexpr char kJobName[] = "bench";

@@ -32,6 +32,7 @@ std::string system_of(const Record& record) {
   if (is_true(record, "encrypted")) name += ", encrypted";
   if (is_true(record, "votes")) name += ", with votes";
   if (is_true(record, "watches_values")) name += ", values watched";
+  if (is_true(record, "checksums")) name += ", with checksums";
   return name;
 }
 

@@ -338,6 +338,12 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
       config.watch_values() != "fail" || !config.train().loss_scale().has_dynamic(), "watch_values",
       "\"fail\" contradicts train.loss_scale.dynamic, whose factor is found by overflows; "
       "use \"name\", which tells whose they are");
+  check.require(!config.checksums() || config.racks().empty(), "checksums",
+                "contradicts racks: sums that servers push to each other have none; leave one "
+                "of the two out");
+  check.require(!config.checksums() || !wants_gpu_direct, "checksums",
+                "contradicts train.gpu_direct: \"required\": they are made by the processor, which "
+                "does not read a GPU's memory; use gpu_direct: \"auto\"");
   check.in_range("chunk_kib", config.chunk_kib(), kChunkKibMin, kChunkKibMax);
   check.in_range("timeout_ms", config.timeout_ms(), 1U, kDayMs);
   check.log_level("log_level", config.log_level());

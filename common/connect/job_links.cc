@@ -22,7 +22,8 @@ Status JobLinks::allocate() {
   const bool shares = choices_.any("shm");  // a server takes no memory of huge pages from a worker
   PHUB_ASSIGN_OR_RETURN(
       memory_,
-      SharedMemory::create("phub-gradients", shared_memory_bytes(plan(), size_of(job_.wire_type)),
+      SharedMemory::create("phub-gradients",
+                           shared_memory_bytes(plan(), size_of(job_.wire_type), job_.checksums),
                            shares ? Pages::kTransparent : pages));
   if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
   const bool in_place =
@@ -34,9 +35,13 @@ Status JobLinks::allocate() {
   const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
   exchange_->lanes().delay_tcp(job_.tcp_delay);
-  exchange_->use_memory({.hyper = memory_->data(),
-                         .gradients = gradients(),
-                         .parameters = in_place ? nullptr : local_parameters_->data()});
+  std::byte* const checksums =
+      memory_->data() + shared_checksums_offset(plan(), size_of(job_.wire_type));
+  exchange_->use_memory(
+      {.hyper = memory_->data(),
+       .gradients = gradients(),
+       .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr,
+       .parameters = in_place ? nullptr : local_parameters_->data()});
   return {};
 }
 
@@ -99,6 +104,12 @@ Status JobLinks::connect_verbs(const ServerCore& where, const DataTarget& target
 }
 
 Result<std::string> JobLinks::push_from(ExportedMemoryPointer gpu) {
+  if (job_.checksums) {
+    return Status(
+        Code::kFailedPrecondition,
+        "the job has checksums, and the processor, which makes them, does not read a GPU's "
+        "memory");
+  }
   for (std::size_t s = 0; s < choices_.by_server.size(); ++s) {
     const TransportChoice& choice = choices_.by_server[s];
     if (choice.transport == "verbs") continue;

@@ -34,6 +34,7 @@ struct LinkedJob {
   // The server updates what it has replied with while this worker computes, so replies are copied;
   // and any worker may come to lead, so all say their hyper-parameters.
   bool has_quorum = false;
+  bool checksums = false;  // of each pushed chunk
 };
 
 class JobLinks {
@@ -66,7 +67,7 @@ class JobLinks {
 
   LinkedJob job_;
   TransportChoices choices_;
-  std::unique_ptr<SharedMemory> memory_;  // hyper slots, then the gradient arena
+  std::unique_ptr<SharedMemory> memory_;  // hyper slots, the gradient arena, checksums
   std::size_t gradients_offset_ = 0;
   std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
   std::shared_ptr<Mapping> published_;

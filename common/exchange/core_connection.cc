@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "common/protocol/crc32c.h"
 #include "common/protocol/wire.h"
 
 namespace phub::client {
@@ -54,9 +55,17 @@ std::uint64_t CoreConnection::send(const PushSource& source) {
                .immediate = wire::immediate(slot, where_.epoch)};
       bytes += write.bytes;
     }
+    if (source.checksums != nullptr) add_checksums(source, {writes.data(), count});
     endpoint_->post(peer_, {writes.data(), count});
   }
   return bytes;
+}
+
+void CoreConnection::add_checksums(const PushSource& source, std::span<const Write> writes) const {
+  for (const Write& write : writes) {
+    source.checksums[(*chunks_)[wire::slot_of(write.immediate)]] =
+        crc32c({write.data, write.bytes});
+  }
 }
 
 void CoreConnection::expect(const ReplyCount& needed) {

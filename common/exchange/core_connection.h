@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/base/loss_scale.h"
@@ -29,6 +30,7 @@ struct PushSource {
   std::size_t element_bytes = 0;
   const std::byte* gradients = nullptr;
   const std::uint32_t* push_bytes = nullptr;  // by chunk; null: each is pushed whole
+  std::uint32_t* checksums = nullptr;         // the same, of what is sent; null: there are none
 };
 
 struct ReplyCount {
@@ -74,6 +76,7 @@ class CoreConnection {
   const ReplyCount& due() const { return due_; }  // to pushes sent or to send
 
  private:
+  void add_checksums(const PushSource& source, std::span<const transport::Write> writes) const;
   bool post_line(std::size_t offset, std::uint32_t bytes, std::uint32_t slot);
 
   const std::vector<std::uint32_t>* chunks_;

@@ -40,6 +40,8 @@ void Exchange::use_memory(const ExchangeMemory& memory) {
     line += wire::kHyperStride;
   }
   source_.gradients = memory.gradients;
+  source_.checksums = memory.checksums;
+  lanes_.use_checksums(memory.checksums);
   due_.land_in(memory.parameters);
 }
 

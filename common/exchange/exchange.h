@@ -22,6 +22,7 @@ namespace phub::client {
 struct ExchangeMemory {
   std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
   const std::byte* gradients = nullptr;  // the arena
+  std::uint32_t* checksums = nullptr;    // by chunk, of what is pushed; null: there are none
   std::byte* parameters = nullptr;  // the arena that replies are copied to; null: they are read
                                     // where the server published them
 };
@@ -49,7 +50,8 @@ class Exchange {
     EndpointLane::Peer& mine = lane.at(peer);
     mine.connection = &connections_[first_connection_[where.server] + where.core];
     if constexpr (std::is_same_v<Endpoint, transport::VerbsEndpoint>) {
-      mine.landing = make_window_layout(*plan_, where.server, where.core, source_.element_bytes);
+      mine.landing = make_window_layout(*plan_, where.server, where.core, source_.element_bytes,
+                                        source_.checksums != nullptr);
     }
     mine.connection->connect(where, lane.endpoint(), peer);
     return {};

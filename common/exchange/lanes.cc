@@ -1,6 +1,7 @@
 #include "common/exchange/lanes.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "common/base/check.h"
 #include "common/protocol/wire.h"
@@ -17,6 +18,11 @@ std::uint64_t EndpointLane::offset(transport::PeerId peer, std::uint32_t immedia
   return slot == wire::kVoteSlot ? WindowLayout::kVote : peers_[peer].landing.slots[slot];
 }
 
+const std::uint32_t* EndpointLane::checksum(transport::PeerId peer, std::uint32_t immediate) const {
+  const std::uint32_t slot = wire::slot_of(immediate);
+  return wire::is_control(slot) ? nullptr : checksums_ + peers_[peer].connection->chunks()[slot];
+}
+
 Status EndpointLane::delay(std::chrono::microseconds time) {
   PHUB_ASSIGN_OR_RETURN(
       delayed_,
@@ -31,9 +37,12 @@ Result<Endpoint*> Lanes::find_or_create(const IsWanted& is_wanted, const Create&
     auto* const endpoint = dynamic_cast<Endpoint*>(&lane->own());
     if (endpoint != nullptr && is_wanted(*endpoint)) return endpoint;
   }
-  auto lane = std::make_unique<EndpointLane>(due_, connections_);
+  auto lane = std::make_unique<EndpointLane>(due_, connections_, checksums_);
   PHUB_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> created, create(*lane));
   Endpoint* const endpoint = created.get();
+  if constexpr (!std::is_same_v<Endpoint, ShmEndpoint>) {
+    if (checksums_ != nullptr) endpoint->send_checksums(*lane);
+  }
   lane->use(std::move(created));
   lanes_.push_back(std::move(lane));
   return endpoint;

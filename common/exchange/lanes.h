@@ -22,9 +22,13 @@
 
 namespace phub::client {
 
-class EndpointLane final : public transport::ReceiveBuffers, public transport::Layout {
+class EndpointLane final : public transport::ReceiveBuffers,
+                           public transport::Layout,
+                           public transport::Checksums {
  public:
-  EndpointLane(const DueReplies& due, std::uint32_t peers_max) : due_(due), peers_(peers_max) {}
+  // `checksums`, by chunk, of what is pushed; null: there are none.
+  EndpointLane(const DueReplies& due, std::uint32_t peers_max, const std::uint32_t* checksums)
+      : due_(due), peers_(peers_max), checksums_(checksums) {}
 
   struct Peer {
     CoreConnection* connection = nullptr;
@@ -46,10 +50,12 @@ class EndpointLane final : public transport::ReceiveBuffers, public transport::L
   }
   void release(transport::PeerId, std::byte*) override {}
   std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
+  const std::uint32_t* checksum(transport::PeerId peer, std::uint32_t immediate) const override;
 
  private:
   const DueReplies& due_;
   std::vector<Peer> peers_;
+  const std::uint32_t* checksums_;
   std::unique_ptr<transport::Endpoint> endpoint_;        // uses the above
   std::unique_ptr<transport::DelayedEndpoint> delayed_;  // in front of it; null: nothing is
 };
@@ -61,6 +67,8 @@ class Lanes {
 
   // Of what tcp sends, for benches and tests. REQUIRES: before the first tcp().
   void delay_tcp(std::chrono::microseconds time) { tcp_delay_ = time; }
+  // By chunk, of what is pushed. REQUIRES: before the first endpoint.
+  void use_checksums(const std::uint32_t* checksums) { checksums_ = checksums; }
   // The endpoint of the transport, created by the first call; of verbs, the device's.
   Result<transport::TcpEndpoint*> tcp();
   Result<transport::ShmEndpoint*> shm();
@@ -85,6 +93,7 @@ class Lanes {
   const DueReplies& due_;
   std::uint32_t connections_;
   std::chrono::microseconds tcp_delay_{0};
+  const std::uint32_t* checksums_ = nullptr;
   std::vector<std::unique_ptr<EndpointLane>> lanes_;
 };
 

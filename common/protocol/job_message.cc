@@ -94,7 +94,8 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rack_wire_type = rack_wire_type,
       .encoding = encoding,
       .rounds = rounds,
-      .watch_values = watch};
+      .watch_values = watch,
+      .checksums = message.checksums()};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -119,6 +120,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_rack_wire_type(message_of(spec.rack_wire_type));
   message.set_encoding(message_of(spec.encoding));
   message.set_watch_values(message_of(spec.watch_values));
+  message.set_checksums(spec.checksums);
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

@@ -47,6 +47,7 @@ struct JobSpec {
   Encoding encoding = Encoding::kDense;          // of workers' pushes
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;
+  bool checksums = false;  // of each pushed chunk
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set. With a

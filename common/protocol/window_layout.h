@@ -16,21 +16,29 @@ struct WindowLayout {
   static constexpr std::uint64_t kHyper = 0;  // bytes from the start of the window, as all here
   static constexpr std::uint64_t kVote = 32;  // in the Hyper's line
   std::vector<std::uint64_t> slots;
+  // By slot, where a local worker puts a chunk's checksum; empty: there are none, or they follow
+  // what is pushed.
+  std::vector<std::uint64_t> checksums = {};
   std::uint64_t bytes = 0;  // of the window, a multiple of the page size
 };
 
-// With elements of `element_bytes` on the wire.
+// With elements of `element_bytes` on the wire. A slot with a checksum has room for it behind the
+// chunk.
 WindowLayout make_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                                std::size_t element_bytes);
+                                std::size_t element_bytes, bool checksums = false);
 
 // Where the same pushes are in the memory that a local worker shares (common/protocol/wire.h), in
 // bytes from its line for this core on, so that Hyper and Vote are where a window has them. `bytes`
 // reaches to the end of the memory.
 WindowLayout make_shared_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                                       std::size_t element_bytes);
+                                       std::size_t element_bytes, bool checksums = false);
 // Of that line, in bytes from the start of the memory.
 std::uint64_t shared_line_offset(const Plan& plan, std::uint32_t server, std::uint32_t core);
+// Of the checksums, one for each chunk in the plan's order, behind the arena: in bytes from the
+// start of the memory.
+std::uint64_t shared_checksums_offset(const Plan& plan, std::size_t element_bytes);
 // Of all that a local worker shares.
-std::uint64_t shared_memory_bytes(const Plan& plan, std::size_t element_bytes);
+std::uint64_t shared_memory_bytes(const Plan& plan, std::size_t element_bytes,
+                                  bool checksums = false);
 
 }  // namespace phub

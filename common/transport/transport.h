@@ -52,6 +52,12 @@ class ReceiveBuffers {
   virtual ~ReceiveBuffers() = default;
   // Room for `bytes`, or null to refuse the write (the peer is then lost).
   virtual std::byte* acquire(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
+  // The same of a write that comes with a checksum beside it (tcp; over verbs it is the write's
+  // last word).
+  virtual std::byte* acquire_checked(PeerId /*peer*/, std::uint32_t /*immediate*/,
+                                     std::uint32_t /*bytes*/, std::uint32_t /*checksum*/) {
+    return nullptr;
+  }
   // There is something to be read from the peer, and there was not before, or the peer was paused.
   // False: poll reads it. True: the owner will, when it likes, by TcpEndpoint::read.
   virtual bool reads_later(PeerId /*peer*/) { return false; }
@@ -65,6 +71,14 @@ inline Status all_taken(std::size_t peers) {
           "all " + std::to_string(peers) +
               " connections of this core are taken (raise connections_per_core)"};
 }
+
+// The sender's checksums: tcp and verbs carry one with each write that has one.
+class Checksums {
+ public:
+  virtual ~Checksums() = default;
+  // Of a write that is posted now; null: it goes without. Stays there as the write's data does.
+  virtual const std::uint32_t* checksum(PeerId peer, std::uint32_t immediate) const = 0;
+};
 
 class Endpoint {
  public:

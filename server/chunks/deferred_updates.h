@@ -19,7 +19,7 @@
 #include "common/base/counter.h"
 #include "server/chunks/chunk_parameters.h"
 #include "server/chunks/key_norms.h"
-#include "server/chunks/votes.h"
+#include "server/chunks/rounds/votes.h"
 
 namespace phub::server {
 

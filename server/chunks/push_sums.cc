@@ -163,7 +163,7 @@ void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
     if (watch_ == nullptr) {
       kernels::update(all);
     } else if (!kernels::update_and_look(all)) {
-      look_at(slot, {contributions + sum.folded, count}, wide, elements);
+      look_at(slot, sum.folded, sum.folded + count, wide, elements);
     }
   }
   replace(sum, wide);
@@ -175,11 +175,12 @@ void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
 }
 
 // Of pushes whose sum may be in the buffer of a staged one.
-void PushSums::look_at(std::uint32_t slot, std::span<const Contribution> pushes,
+void PushSums::look_at(std::uint32_t slot, std::uint32_t begin, std::uint32_t end,
                        const std::byte* sum, std::uint32_t elements) {
-  for (const Contribution& push : pushes) {
+  for (std::uint32_t i = begin; i < end; ++i) {
+    const Contribution& push = of(slot)[i];
     if (push.staged || push.data == sum) continue;
-    watch_->look_at({slot, push.worker}, {push.data, pushers_.type}, elements);
+    watch_->look_at({slot, worker_of(slot, i)}, {push.data, pushers_.type}, elements);
   }
 }
 

@@ -38,9 +38,8 @@ struct Pushers {
 // One of them.
 struct Contribution {
   std::byte* data = nullptr;
-  bool staged = false;       // in a buffer of the staging, which is given back
-  bool packed = false;       // as the job's encoding; if sparse, staged and without fault
-  std::uint16_t worker = 0;  // of a job that watches values: whose it is
+  bool staged = false;  // in a buffer of the staging, which is given back
+  bool packed = false;  // as the job's encoding; if sparse, staged and without fault
 };
 
 class PushSums {
@@ -50,7 +49,18 @@ class PushSums {
 
   // Whoever is added is to be looked at by `watch`, which outlives this, but for staged pushes:
   // they have been. Before anything is added.
-  void watch(ValueWatch& watch) { watch_ = &watch; }
+  void watch(ValueWatch& watch) {
+    watch_ = &watch;
+    know_workers();
+  }
+  // From now on it is known whose each push is, and `note` is to be called before `add`.
+  void know_workers() {
+    if (!pushers_.in_order) workers_.resize(contributions_.size());
+  }
+  void note(std::uint32_t slot, std::uint32_t worker, const ChunkSum& sum) {
+    if (workers_.empty()) return;
+    workers_[slot * pushers_.most + sum.pushes] = static_cast<std::uint16_t>(worker);
+  }
 
   // True: it is the last one of the round. REQUIRES: the member's first in this round.
   bool add(std::uint32_t slot, std::uint32_t position, const Contribution& push, ChunkSum& sum,
@@ -77,7 +87,15 @@ class PushSums {
   }
   // Looks at the pushes that are not added up yet, and not staged.
   void look_at_rest(std::uint32_t slot, const ChunkSum& sum, std::uint32_t elements) {
-    look_at(slot, {of(slot) + sum.folded, sum.pushes - sum.folded}, nullptr, elements);
+    look_at(slot, sum.folded, sum.pushes, nullptr, elements);
+  }
+  // Calls look(worker, data) for them. REQUIRES: know_workers was called.
+  template <typename Look>
+  void for_each_in_place(std::uint32_t slot, const ChunkSum& sum, Look look) const {
+    for (std::uint32_t i = sum.folded; i < sum.pushes; ++i) {
+      const Contribution& push = of(slot)[i];
+      if (!push.staged) look(worker_of(slot, i), push.data);
+    }
   }
   // Leaves one fp32 sum of all, in a buffer that is there already where one is.
   void merge(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
@@ -102,7 +120,11 @@ class PushSums {
   void fold_in_place(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements);
   void fold_many(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements);
   void add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements, std::uint32_t count);
-  void look_at(std::uint32_t slot, std::span<const Contribution> pushes, const std::byte* sum,
+  // Of a chunk's contribution.
+  std::uint32_t worker_of(std::uint32_t slot, std::uint32_t index) const {
+    return workers_.empty() ? index : workers_[slot * pushers_.most + index];
+  }
+  void look_at(std::uint32_t slot, std::uint32_t begin, std::uint32_t end, const std::byte* sum,
                std::uint32_t elements);
   void replace(ChunkSum& sum, std::byte* wide);
   std::size_t sources_of(const ChunkSum& sum, const Contribution* contributions, std::uint32_t end,
@@ -111,7 +133,8 @@ class PushSums {
   BufferPool& staging_;
   const Pushers pushers_;
   std::vector<Contribution> contributions_;  // [chunk][position]
-  ValueWatch* watch_ = nullptr;              // null: nobody looks
+  std::vector<std::uint16_t> workers_;  // the same: whose it is; empty: its position, or unknown
+  ValueWatch* watch_ = nullptr;         // null: nobody looks
 };
 
 }  // namespace phub::server

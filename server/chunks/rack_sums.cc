@@ -39,8 +39,8 @@ void RackSums::add(std::uint32_t tree, ShardChunk& chunk) {
 std::byte* RackSums::add(const Push& push, const ShardChunk& chunk) {
   ChunkSum& sum = first_[push.slot];
   const std::uint32_t elements = chunk.place.elements;
-  const Contribution own = {
-      .data = push.data, .staged = push.staged, .worker = static_cast<std::uint16_t>(push.worker)};
+  const Contribution own = {.data = push.data, .staged = push.staged};
+  sums_.note(push.slot, push.worker, sum);
   if (!sums_.add(push.slot, push.worker, own, sum, elements)) return nullptr;
   sums_.merge(push.slot, sum, elements);
   std::byte* const data = sum.data;  // it goes on as a push of the second sum

@@ -43,11 +43,13 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       restored_(layout.initial != nullptr),
       encoding_(layout.encoding),
       is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() &&
-                encoding_ == Encoding::kDense && layout.watch_values == WatchValues::kOff),
+                encoding_ == Encoding::kDense && layout.watch_values == WatchValues::kOff &&
+                !layout.checksums),
       mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging),
       parameters_(layout, std::move(memory)),
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
+      unchecked_(layout.checksums ? 0 : chunks()),
       arrived_(chunks_.size(), seats(layout)),
       sums_(pushers_of(layout), chunks_.size(), staging) {
   if (!layout.rack.is_alone()) {
@@ -73,6 +75,10 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     elements_touched.add(chunk.place.elements);
   }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
+  if (layout.checksums) {
+    checks_.emplace(layout, core, chunks_);
+    sums_.know_workers();
+  }
   if (layout.watch_values == WatchValues::kOff) return;
   watch_.emplace(layout, core, chunks_);
   if (racks_) racks_->watch(*watch_);
@@ -90,7 +96,7 @@ PushResult Shard::on_push(const Push& push) {
   ShardChunk& chunk = chunks_[push.slot];
   const bool is_worker = push.worker < workers_;
   if (push.bytes != (is_worker ? parameters_.bytes(chunk.place) : rack_bytes(push.slot))) {
-    if (!may_be_packed(push, chunk)) return refuse(PushResult::kBadLength);
+    if (!has_right_length(push, chunk)) return refuse(PushResult::kBadLength);
   }
   if (!is_worker && !racks_->pushes(push.worker, chunk)) return refuse(PushResult::kUnknownChunk);
   // Only pushes that come twice can take every buffer, and a sum may need one.
@@ -107,20 +113,31 @@ PushResult Shard::on_push(const Push& push) {
   return is_last ? finish(push.slot) : PushResult::kAccepted;
 }
 
+// Of a push that is not as long as its chunk.
+bool Shard::has_right_length(const Push& push, const ShardChunk& chunk) const {
+  if (!checks_) return may_be_packed(push.bytes, chunk);
+  const std::uint32_t bytes = checks_->payload_bytes(push.worker, push.bytes);
+  return bytes == parameters_.bytes(chunk.place) || may_be_packed(bytes, chunk);
+}
+
 // Initial values are whole, and what racks push to each other is.
-bool Shard::may_be_packed(const Push& push, const ShardChunk& chunk) const {
+bool Shard::may_be_packed(std::uint32_t bytes, const ShardChunk& chunk) const {
   const bool is_initial = has_parameters_ && !chunk.initialised;
   if (encoding_ == Encoding::kDense || is_initial) return false;
-  if (push.bytes >= parameters_.bytes(chunk.place)) return false;
+  if (bytes >= parameters_.bytes(chunk.place)) return false;
   const kernels::Bits bits = kernels::bits_of(encoding_);
   return encoding_ == Encoding::kSparse ||
-         push.bytes == kernels::quantised_bytes(chunk.place.elements, bits);
+         bytes == kernels::quantised_bytes(chunk.place.elements, bits);
 }
 
 // Of a job of one rack that is not plain.
-PushResult Shard::add_own(const Push& push, ShardChunk& chunk) {
-  Contribution own = {
-      .data = push.data, .staged = push.staged, .worker = static_cast<std::uint16_t>(push.worker)};
+PushResult Shard::add_own(const Push& arrived, ShardChunk& chunk) {
+  Push push = arrived;
+  if (checks_) {
+    const PushResult seen = check(push, chunk);
+    if (seen != PushResult::kAccepted) return seen;
+  }
+  Contribution own = {.data = push.data, .staged = push.staged};
   own.packed = push.bytes != parameters_.bytes(chunk.place);
   if (own.packed && encoding_ == Encoding::kSparse) {
     const PushResult seen = look_at(push, chunk.place.elements, own);
@@ -130,9 +147,11 @@ PushResult Shard::add_own(const Push& push, ShardChunk& chunk) {
   if (rounds_) return join_round(push, own, chunk);
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const std::uint32_t elements = chunk.place.elements;
+  sums_.note(push.slot, push.worker, chunk.sum);
   const bool is_last = encoding_ == Encoding::kDense
                            ? sums_.add(push.slot, push.worker, own, chunk.sum, elements)
                            : sums_.add_folded(push.slot, push.worker, own, chunk.sum, elements);
+  if (is_last && checks_ && !check_rest(push.slot)) return PushResult::kCorrupt;
   if (is_last) return watch_ ? finish_looking(push.slot) : finish(push.slot);
   return watch_ && watch_->ends_job() ? stop_for_values() : PushResult::kAccepted;
 }
@@ -234,7 +253,13 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
 VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
   if (stopped_) return VoteOutcome::kStopped;
   if (!deferred_ || !deferred_->votes()) return VoteOutcome::kUnasked;
-  if (watch_ && worker < workers_ && vote.overflow == 1) watch_->on_overflow_vote(worker);
+  const VoteOutcome outcome = count_vote(worker, vote);
+  const bool counts = outcome == VoteOutcome::kAccepted || outcome == VoteOutcome::kUpdatesDue;
+  if (watch_ && counts && worker < workers_ && vote.overflow == 1) watch_->on_overflow_vote(worker);
+  return outcome;
+}
+
+VoteOutcome Shard::count_vote(std::uint32_t worker, const Vote& vote) {
   if (racks_ && racks_->is_worker(worker)) {
     const VoteOutcome outcome = racks_->vote(worker, vote);
     if (outcome != VoteOutcome::kAccepted) return outcome;
@@ -245,7 +270,12 @@ VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
 
 // The first round of a rule with parameters: the leader's push is the initial value. Where the root
 // is elsewhere it goes up as it is.
-PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
+PushResult Shard::initialise(const Push& arrived, ShardChunk& chunk) {
+  Push push = arrived;
+  if (checks_) {
+    const PushResult seen = check(push, chunk);
+    if (seen != PushResult::kAccepted) return seen;
+  }
   const bool goes_up = racks_ && !racks_->is_root(chunk);
   const bool is_worker = push.worker < workers_;
   if (push.worker == chunk.leader) {
@@ -256,6 +286,10 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
     const DataType type = is_worker ? parameters_.wire_type() : DataType::kFloat32;
     if (watch_ && is_worker) {
       watch_->look_at({push.slot, push.worker}, {push.data, type}, chunk.place.elements);
+      if (watch_->ends_job()) {
+        if (push.staged) staging_.give(push.data);
+        return stop_for_values();
+      }
     }
     if (goes_up) {
       kernels::convert(racks_->outgoing(chunk), DataType::kFloat32, push.data, type,

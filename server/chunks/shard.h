@@ -16,6 +16,7 @@
 #include "common/base/counter.h"
 #include "server/chunks/chunk_copying.h"
 #include "server/chunks/deferred_updates.h"
+#include "server/chunks/push_checks.h"
 #include "server/chunks/rack_sums.h"
 #include "server/chunks/rounds/quorum_rounds.h"
 #include "server/chunks/value_watch.h"
@@ -41,6 +42,7 @@ enum class PushResult {
   kBadIndex,
   kBadOrder,
   kTooEarly,  // a job with a quorum: the worker waits for its reply
+  kCorrupt,   // a push of the chunk has not its checksum: nothing is added, and the job is to end
   kStopped
 };
 
@@ -56,12 +58,17 @@ class Shard {
   PushResult on_push(const Push& push);
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
 
-  // Neither of several racks nor with a quorum, pushes are dense, and nobody looks at them.
+  // Neither of several racks nor with a quorum, pushes are dense, and nobody looks at them: neither
+  // for values nor for checksums.
   bool is_plain() const { return is_plain_; }
 
   // Of a job that watches values; null: it does not. One that is to end with the first that is not
   // finite stops here: that push completes nothing, and is followed by none.
   const ValueWatch* watch() const { return watch_ ? &*watch_ : nullptr; }
+
+  // Of a job with checksums; null: it has none. One whose push differs stops here.
+  PushChecks* checks() { return checks_ ? &*checks_ : nullptr; }
+  const PushChecks* checks() const { return checks_ ? &*checks_ : nullptr; }
 
   // ---- Of a job with a quorum; null: it has none ----
   QuorumRounds* rounds() { return rounds_ ? &*rounds_ : nullptr; }
@@ -121,12 +128,14 @@ class Shard {
   std::uint32_t push_bytes(std::uint32_t slot) const {
     return slot < chunks_.size() ? parameters_.bytes(chunks_[slot].place) : 0;
   }
-  // Whether a worker's push of this chunk may have so many bytes: of a sparse one all but its
-  // length is looked at when it is there.
+  // Whether a worker's push of this chunk, without a checksum, may have so many bytes: of a sparse
+  // one all but its length is looked at when it is there. REQUIRES: bytes > 0.
   bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
-    const std::uint32_t dense = push_bytes(slot);
+    const std::uint32_t dense = slot < unchecked_ ? parameters_.bytes(chunks_[slot].place) : 0;
     return bytes == dense || (encoding_ != Encoding::kDense && bytes < dense);
   }
+  // The same of one with a checksum.
+  bool may_push_checked(std::uint32_t slot, std::uint32_t bytes) const;
   // Of the sum that another rack pushes.
   std::uint32_t rack_bytes(std::uint32_t slot) const;
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
@@ -141,10 +150,19 @@ class Shard {
   SkipCounters skipped;
 
  private:
-  PushResult initialise(const Push& push, ShardChunk& chunk);
-  bool may_be_packed(const Push& push, const ShardChunk& chunk) const;
+  VoteOutcome count_vote(std::uint32_t worker, const Vote& vote);
+  PushResult initialise(const Push& arrived, ShardChunk& chunk);
+  bool may_be_packed(std::uint32_t bytes, const ShardChunk& chunk) const;
+  bool has_right_length(const Push& push, const ShardChunk& chunk) const;
+  PushResult check(Push& push, const ShardChunk& chunk);
+  bool check_rest(std::uint32_t slot);
+  // Whether pushes that are not staged are read where they are, with the chunk's last one.
+  bool stays_in_place(const ShardChunk& chunk) const {
+    return !racks_ && !rounds_ && encoding_ == Encoding::kDense &&
+           chunk.sum.members <= kernels::kMaxSources;
+  }
   PushResult add(const Push& push, ShardChunk& chunk);
-  PushResult add_own(const Push& push, ShardChunk& chunk);
+  PushResult add_own(const Push& arrived, ShardChunk& chunk);
   bool look_at_staged(const Push& push, const Contribution& own, std::size_t elements);
   PushResult finish_looking(std::uint32_t slot);
   PushResult stop_for_values();
@@ -170,12 +188,15 @@ class Shard {
   BufferPool& staging_;
   ChunkParameters parameters_;
   std::vector<ShardChunk> chunks_;
-  WorkerSets arrived_;                       // by slot: whose pushes are not replied to
-  PushSums sums_;                            // of workers; with several racks, of racks
+  const std::uint32_t
+      unchecked_;       // slots, the first, whose pushes go without a checksum: all or none
+  WorkerSets arrived_;  // by slot: whose pushes are not replied to
+  PushSums sums_;       // of workers; with several racks, of racks
   std::optional<RackSums> racks_;            // none: one rack
   std::optional<QuorumRounds> rounds_;       // none: a round has every worker's push
   std::optional<DeferredUpdates> deferred_;  // none: updates are made with the last push
   std::optional<ValueWatch> watch_;          // none: nobody looks at what is pushed
+  std::optional<PushChecks> checks_;         // none: pushes have no checksums
 };
 
 }  // namespace phub::server

@@ -1,4 +1,5 @@
-// What a shard does beside its sums for a job that watches values: value_watch.h.
+// What a shard does beside its sums for a job that watches values or has checksums: value_watch.h,
+// push_checks.h.
 #include <array>
 
 #include "server/chunks/shard.h"
@@ -49,6 +50,44 @@ PushResult Shard::finish_looking(std::uint32_t slot) {
 PushResult Shard::stop_for_values() {
   stop();
   return PushResult::kAccepted;
+}
+
+// A push that stays where it is until the chunk's last one is compared then, when the sum is about
+// to read it: each other one now, while it is hot. kAccepted, or what is wrong with it; then its
+// buffer is given back.
+PushResult Shard::check(Push& push, const ShardChunk& chunk) {
+  push.bytes = checks_->payload_bytes(push.worker, push.bytes);
+  const bool is_initial = has_parameters_ && !chunk.initialised;
+  PushResult result = PushResult::kAccepted;
+  if (push.bytes != parameters_.bytes(chunk.place) && !may_be_packed(push.bytes, chunk)) {
+    result = PushResult::kBadLength;
+  } else if (push.staged || is_initial || !stays_in_place(chunk)) {
+    if (!checks_->check(push.worker, push.slot, {push.data, push.bytes})) {
+      stop();
+      result = PushResult::kCorrupt;
+    }
+  }
+  if (result != PushResult::kAccepted && push.staged) staging_.give(push.data);
+  return result;
+}
+
+// REQUIRES: the chunk's last push is there.
+bool Shard::check_rest(std::uint32_t slot) {
+  const ShardChunk& chunk = chunks_[slot];
+  if (!stays_in_place(chunk)) return true;
+  const std::uint32_t bytes = parameters_.bytes(chunk.place);
+  bool are_right = true;
+  sums_.for_each_in_place(slot, chunk.sum, [&](std::uint32_t worker, const std::byte* data) {
+    are_right = checks_->check(worker, slot, {data, bytes}) && are_right;
+  });
+  if (!are_right) stop();
+  return are_right;
+}
+
+bool Shard::may_push_checked(std::uint32_t slot, std::uint32_t bytes) const {
+  if (!checks_ || slot >= chunks_.size()) return false;
+  const std::uint32_t dense = parameters_.bytes(chunks_[slot].place);
+  return bytes == dense || (encoding_ != Encoding::kDense && bytes < dense);
 }
 
 }  // namespace phub::server

@@ -295,6 +295,8 @@ void Core::on_chunk(const Arrival& arrival) {
       return replies_.release(job, slot);
     case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
+    case PushResult::kCorrupt:  // the control plane, which looks at the findings, ends the job
+      return drops_.count(Drop::kBadChecksum);
     case PushResult::kUnknownChunk:
       return drop_peer(connection, Drop::kUnknownChunk, "it pushed a chunk that does not exist");
     case PushResult::kBadLength:

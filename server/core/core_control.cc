@@ -59,6 +59,10 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
     const bool has_quorum = job.shard.rounds() != nullptr;
     connection->prices = has_quorum ? &job.own_prices : &turns_.prices.of(kind);
     if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
+    PushChecks* const checks = job.shard.checks();
+    if (checks != nullptr && connection->in_place) {
+      checks->read_from(connection->worker, connection->window, connection->window_layout);
+    }
     lane.connections[*id] = connection.get();
     place = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);

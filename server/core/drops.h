@@ -23,20 +23,21 @@ enum class Drop : std::size_t {
   kUnknownChunk,
   kDuplicatePush,  // a second push in one round
   kStaleEpoch,
-  kBadMemory,  // a notice that points outside, or a broken ring
-  kLateWrite,  // for a job that has stopped
-  kBadTag,     // an encrypted stream that was changed on the way, or repeated
-  kBadVote,    // a vote that the job does not take
-  kBadHyper,   // hyper-parameters that are no numbers, or out of range
-  kBadSparse,  // a sparse push with a wrong count, or indices out of range or order
+  kBadMemory,    // a notice that points outside, or a broken ring
+  kLateWrite,    // for a job that has stopped
+  kBadTag,       // an encrypted stream that was changed on the way, or repeated
+  kBadVote,      // a vote that the job does not take
+  kBadHyper,     // hyper-parameters that are no numbers, or out of range
+  kBadSparse,    // a sparse push with a wrong count, or indices out of range or order
+  kBadChecksum,  // pushes of a chunk that have not the checksums that came with them
   kCount,
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
-    "bad hello",     "handshake timeout",  "turned out",       "wrong secret",   "expired secret",
-    "unknown job",   "refused connection", "wrong encryption", "bad frame",      "bad length",
-    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",     "late write",
-    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push"};
+    "bad hello",     "handshake timeout",  "turned out",       "wrong secret",    "expired secret",
+    "unknown job",   "refused connection", "wrong encryption", "bad frame",       "bad length",
+    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",      "late write",
+    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push", "bad checksum"};
 
 class DropCounters {
  public:

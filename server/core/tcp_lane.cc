@@ -1,6 +1,7 @@
 #include "server/core/tcp_lane.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/protocol/wire.h"
 
@@ -85,6 +86,19 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
   const bool is_right = is_rack ? bytes == shard.rack_bytes(slot) : shard.may_push(slot, bytes);
   if (!is_right) return nullptr;
   return connection.job->staging->take_for_push();
+}
+
+// A buffer has room for it.
+std::byte* TcpLane::acquire_checked(transport::PeerId peer, std::uint32_t immediate,
+                                    std::uint32_t bytes, std::uint32_t checksum) {
+  const Connection& connection = *connections[peer];
+  const bool is_worker = connection.role == PeerRole::kWorker;
+  if (!is_worker || !connection.job->shard.may_push_checked(wire::slot_of(immediate), bytes)) {
+    return nullptr;
+  }
+  std::byte* const place = connection.job->staging->take_for_push();
+  if (place != nullptr) std::memcpy(place + bytes, &checksum, sizeof(checksum));
+  return place;
 }
 
 void TcpLane::release(transport::PeerId peer, std::byte* data) {

@@ -36,6 +36,8 @@ class TcpLane final : public Lane {
                  std::uint64_t spent);
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  std::byte* acquire_checked(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes,
+                             std::uint32_t checksum) override;
   void release(transport::PeerId peer, std::byte* data) override;
   bool reads_later(transport::PeerId peer) override;
 

@@ -81,6 +81,25 @@ inline void add(const std::vector<WorkerValues>& of_core, std::vector<WorkerValu
   }
 }
 
+// Of one worker of a job with checksums.
+struct WorkerCorruption {
+  std::uint64_t pushes = 0;  // of chunks, whose checksum is another than that which came with them
+  std::uint64_t round = 0;   // of the first, of gradients, from 1 on; 0: it was an initial value
+  std::uint32_t key = 0;     // of the first: the index of its chunk's first key
+};
+
+// What one core has found, to what the others have.
+inline void add(const std::vector<WorkerCorruption>& of_core, std::vector<WorkerCorruption>& all) {
+  all.resize(of_core.size());
+  for (std::size_t seat = 0; seat < of_core.size(); ++seat) {
+    const WorkerCorruption& one = of_core[seat];
+    if (one.pushes == 0) continue;
+    const std::uint64_t pushes = all[seat].pushes + one.pushes;
+    if (all[seat].pushes == 0 || one.round < all[seat].round) all[seat] = one;
+    all[seat].pushes = pushes;
+  }
+}
+
 struct JobCounters {
   std::uint64_t chunks = 0;         // of this job on this server
   std::uint64_t rounds_before = 0;  // that a restored job had behind it
@@ -98,7 +117,8 @@ struct JobCounters {
   std::vector<WorkerTraffic> workers = {};  // of this rack, by seat
   std::vector<RackTraffic> racks = {};      // by rack, the own one's is empty; none: one rack
   QuorumCounters quorum = {};
-  std::vector<WorkerValues> values = {};  // by seat; none: nothing was found, or looked for
+  std::vector<WorkerValues> values = {};          // by seat; none: nothing was found, or looked for
+  std::vector<WorkerCorruption> corruption = {};  // the same
 };
 
 // One job on one core.

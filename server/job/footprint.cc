@@ -22,7 +22,10 @@ constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradien
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
-constexpr std::uint64_t kBytesOfValues = 96;  // of a worker on a core, where these are watched
+constexpr std::uint64_t kBytesOfValues = 96;    // of a worker on a core, where these are watched
+constexpr std::uint64_t kBytesOfChecks = 64;    // the same, where pushes have checksums
+constexpr std::uint64_t kBytesOfPusher = 2;     // of a push, where it is to be known whose it is
+constexpr std::uint64_t kBytesOfSlotsEnd = 64;  // of a window: behind a chunk, for its checksum
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -64,11 +67,14 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t workers = seats(layout);
   const bool has_quorum = !layout.rounds.waits_for_all();
-  const std::uint64_t push = kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0);
+  const bool is_named = layout.watch_values != WatchValues::kOff || layout.checksums;
+  const std::uint64_t push =
+      kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0) + (is_named ? kBytesOfPusher : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
   const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
-  const std::uint64_t values = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
+  const std::uint64_t values = (layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues) +
+                               (layout.checksums ? kBytesOfChecks : 0);
   return placed.cores * (kBytesOfCore + workers * values) + placed.chunks * chunk +
          placed.segments * run + (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
@@ -85,6 +91,7 @@ std::uint64_t bytes_of_ways_in(const JobLayout& layout, const Placed& placed,
     const std::uint64_t others = layout.rack.racks() - 1;
     const std::uint64_t wide = layout.workers * size_of(layout.wire_type) + others * sizeof(float);
     bytes += placed.elements * wide;
+    if (layout.checksums) bytes += placed.chunks * layout.workers * kBytesOfSlotsEnd;
   }
   return bytes;
 }
@@ -118,7 +125,8 @@ std::uint64_t bytes_at_least(const JobLayout& layout, const PlanInput& input,
 }
 
 std::size_t staging_buffer_bytes(const JobLayout& layout) {
-  return layout.plan->max_chunk_elements * sizeof(float);
+  return layout.plan->max_chunk_elements * sizeof(float) +
+         (layout.checksums ? sizeof(std::uint32_t) : 0);
 }
 
 namespace {

@@ -48,6 +48,7 @@ struct JobLayout {
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;
+  bool checksums = false;  // of each pushed chunk
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

@@ -13,11 +13,21 @@ constexpr std::uint32_t kNamedMax = 16;  // members of a job, each once
 
 // These REQUIRE the mutex. Where workers vote, overflows are how their loss scale is found, and not
 // for the log.
-bool is_to_be_named(const Job& job) {
-  if (job.spec->watch_values == WatchValues::kOff) return false;
+bool is_named_in_log(const Job& job) {
+  return job.spec->watch_values != WatchValues::kOff &&
+         job.spec->loss_scale.kind != LossScaling::kVoted;
+}
+
+bool is_to_be_looked_at(const Job& job) {
   const Memory memory = job.place.memory;
-  return job.spec->loss_scale.kind != LossScaling::kVoted &&
+  return (is_named_in_log(job) || job.spec->checksums) &&
          (memory == Memory::kHeld || memory == Memory::kToRelease);
+}
+
+std::string describe_seat(const Job& job, std::uint32_t seat) {
+  const auto member = job.members.find(seat);
+  return member == job.members.end() ? fmt::format("worker {}", job.rack.first_worker + seat)
+                                     : describe(*member->second);
 }
 
 void name_in_log(Job& job, Member& member, const WorkerValues& values) {
@@ -54,6 +64,50 @@ std::uint32_t first_culprit(const std::vector<WorkerValues>& values) {
   return first;
 }
 
+std::uint32_t first_culprit(const std::vector<WorkerCorruption>& corruption) {
+  std::uint32_t first = 0;
+  for (std::uint32_t seat = 0; seat < corruption.size(); ++seat) {
+    if (corruption[seat].pushes == 0) continue;
+    const bool is_earlier = corruption[seat].round < corruption[first].round;
+    if (corruption[first].pushes == 0 || is_earlier) first = seat;
+  }
+  return first;
+}
+
+std::string describe(const WorkerCorruption& found, const JobSpec& spec, const std::string& who) {
+  return fmt::format(
+      "{} pushed a chunk of key \"{}\" {} that has not its checksum: bits changed between the "
+      "gradient and the sum, which is without them; test that host's memory and network, go on "
+      "from the last snapshot or checkpoint",
+      who, key_name(spec, found.key),
+      found.round == 0 ? "of the initial values" : fmt::format("in round {}", found.round));
+}
+
+namespace {
+
+// These REQUIRE the mutex; a reason, or nothing: the job goes on.
+std::string reason_to_end(const Job& job, const std::vector<WorkerValues>& values) {
+  if (values.empty() || job.spec->watch_values != WatchValues::kFail) return "";
+  const std::uint32_t culprit = first_culprit(values);
+  const NotFinite& found = values[culprit].first;
+  if (values[culprit].pushes == 0) return "";
+  return fmt::format("{} pushed {}, and watch_values is fail; {}, or go on with watch_values name",
+                     describe_seat(job, culprit), describe(found, *job.spec),
+                     found.round == 0
+                         ? "initialise with numbers"
+                         : "look at that worker's data and loss of the round, lower the learning "
+                           "rate or clip gradients");
+}
+
+std::string reason_to_end(const Job& job, const std::vector<WorkerCorruption>& corruption) {
+  if (corruption.empty()) return "";
+  const std::uint32_t culprit = first_culprit(corruption);
+  if (corruption[culprit].pushes == 0) return "";
+  return describe(corruption[culprit], *job.spec, describe_seat(job, culprit));
+}
+
+}  // namespace
+
 // The cores find them; here they are told, and the jobs end that are to. One that has ended
 // meanwhile is looked at before its memory goes.
 void JobTable::name_culprits() {
@@ -61,29 +115,22 @@ void JobTable::name_culprits() {
   {
     const JobIndex::Lock lock(index_);
     for (const auto& [id, job] : index_.all()) {
-      if (is_to_be_named(*job)) watched.push_back(job);
+      if (is_to_be_looked_at(*job)) watched.push_back(job);
     }
   }
   for (const std::shared_ptr<Job>& job : watched) {
     const auto counters = index_.data_plane()->job_counters(job->id);
-    if (!counters || counters->values.empty()) continue;
-    const std::vector<WorkerValues>& values = counters->values;
+    if (!counters || (counters->values.empty() && counters->corruption.empty())) continue;
     const JobIndex::Lock lock(index_);
+    const std::vector<WorkerValues>& values = counters->values;
     for (const auto& [seat, member] : job->members) {
-      if (seat < values.size()) name_in_log(*job, *member, values[seat]);
+      if (seat < values.size() && is_named_in_log(*job)) name_in_log(*job, *member, values[seat]);
     }
-    const std::uint32_t culprit = first_culprit(values);
-    const auto member = job->members.find(culprit);
-    const bool fails = job->spec->watch_values == WatchValues::kFail && is_live(*job);
-    if (!fails || values[culprit].pushes == 0) continue;
-    const std::string who = member == job->members.end()
-                                ? fmt::format("worker {}", job->rack.first_worker + culprit)
-                                : describe(*member->second);
-    life.finish(*job, JobState::kFailed,
-                fmt::format("{} pushed {}, and watch_values is fail; look at that worker's data "
-                            "and loss of the round, lower the learning rate or clip gradients, or "
-                            "go on with watch_values name",
-                            who, describe(values[culprit].first, *job->spec)));
+    if (!is_live(*job)) continue;
+    // What was corrupt is the cause of what it has become.
+    std::string reason = reason_to_end(*job, counters->corruption);
+    if (reason.empty()) reason = reason_to_end(*job, values);
+    if (!reason.empty()) life.finish(*job, JobState::kFailed, reason);
   }
 }
 

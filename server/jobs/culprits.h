@@ -1,4 +1,4 @@
-// Who pushed what is not finite, in words.
+// Who pushed what is not finite, or what has not its checksum, in words.
 //
 // Pure functions; any thread.
 #pragma once
@@ -16,7 +16,12 @@ std::string key_name(const JobSpec& spec, std::uint32_t key);
 // "NaN in key \"conv1\", element 5, in round 17", "... of the initial values".
 std::string describe(const NotFinite& found, const JobSpec& spec);
 
+// "worker 1 (host a, pid 5) pushed a chunk of key \"conv1\" in round 17 whose checksum ...", and
+// what to do.
+std::string describe(const WorkerCorruption& found, const JobSpec& spec, const std::string& who);
+
 // The seat whose first such push is of the earliest round. REQUIRES: there is one.
 std::uint32_t first_culprit(const std::vector<WorkerValues>& values);
+std::uint32_t first_culprit(const std::vector<WorkerCorruption>& corruption);
 
 }  // namespace phub::server

@@ -166,7 +166,8 @@ JobLayout layout_of(const Job& job) {
                    .core_load_bytes = job.place.core_load_bytes,
                    .encoding = spec.encoding,
                    .rounds = spec.rounds,
-                   .watch_values = spec.watch_values};
+                   .watch_values = spec.watch_values,
+                   .checksums = spec.checksums};
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};

@@ -100,6 +100,11 @@ const Metric<WorkerValues> kOfValues[] = {
      [](const WorkerValues& w) { return number(w.overflow_votes); }},
 };
 
+const Metric<WorkerCorruption> kOfCorruption[] = {
+    {"phub_member_pushes_corrupt_total", "Pushes of the worker that had not their checksum",
+     kCounter, [](const WorkerCorruption& w) { return number(w.pushes); }},
+};
+
 const Metric<RackTraffic> kOfRack[] = {
     {"phub_job_rack_sums_up_bytes_total", "This rack's sums, to that rack where it is above",
      kCounter, [](const RackTraffic& r) { return number(r.above.bytes_sent); }},
@@ -167,6 +172,12 @@ void add_members(const JobView& job, const std::optional<JobTiming>& timing, Fam
       const auto& values = job.counters.values;
       add_all(kOfValues, member.worker < values.size() ? values[member.worker] : WorkerValues(),
               labels, families);
+    }
+    if (job.spec->checksums) {
+      const auto& found = job.counters.corruption;
+      add_all(kOfCorruption,
+              member.worker < found.size() ? found[member.worker] : WorkerCorruption(), labels,
+              families);
     }
     if (timing && member.worker < timing->workers.size()) {
       add_all(kOfWorkerTiming, timing->workers[member.worker], labels, families);

@@ -34,6 +34,9 @@ class Fields {
   void field(const std::string& name, Value& value, const std::string& help) {
     option(name, value, help)->capture_default_str();
   }
+  void flag(const std::string& name, bool& value, const std::string& help) {
+    sub_.add_flag(name, value, help)->excludes(file_);
+  }
 
  private:
   CLI::App& sub_;
@@ -49,6 +52,9 @@ void declare_job(Fields& fields, JobOptions& job) {
                "What workers push: dense, sparse, int8 or int4 (train.compress)");
   fields.field("--watch-values", job.watch_values,
                "Who pushes NaNs and infinities: off, name (tell it), or fail (and end the job)");
+  fields.flag("--checksums", job.checksums,
+              "Workers send a checksum with each chunk; the servers compare it, and another one "
+              "ends the job with worker, key and round");
   fields.field("--order", job.order, "deterministic or arrival");
   fields.field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   fields.option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")

@@ -1,6 +1,7 @@
 #include "server/plane/plane_job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/transport/tcp/sealed_stream.h"
 
@@ -155,6 +156,18 @@ std::vector<WorkerValues> PlaneJob::values() const {
   return all;
 }
 
+std::vector<WorkerCorruption> PlaneJob::corruption() const {
+  std::vector<WorkerCorruption> all;
+  for (std::size_t core = 0; core < on_cores_.size(); ++core) {
+    const PushChecks* const checks = std::as_const(on_cores_[core]->shard).checks();
+    if (checks == nullptr || checks->findings.value() == 0) continue;
+    std::vector<WorkerCorruption> here;
+    cores_.cores()[core]->call([&] { here = checks->workers(); });
+    add(here, all);
+  }
+  return all;
+}
+
 std::uint64_t PlaneJob::staged_beyond(const Offered& offered) const {
   const std::uint64_t bytes = staging_bytes();
   std::uint64_t counted = offered.staging ? bytes_of_staging(layout_) : 0;
@@ -181,6 +194,7 @@ JobCounters PlaneJob::counters() const {
   counters.rounds_before = layout_.rounds_before;
   for (const auto& on_core : on_cores_) add_counters(*on_core, layout_.rack, counters);
   counters.values = values();
+  counters.corruption = corruption();
   counters.reserved_page_bytes = memory_->reserved_page_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, memory] : verbs_) {

@@ -62,6 +62,7 @@ class PlaneJob {
   std::uint64_t touched_bytes() const;
   std::uint64_t staging_bytes() const;  // tcp's
   std::vector<WorkerValues> values() const;
+  std::vector<WorkerCorruption> corruption() const;
 
   const CoreSet& cores_;
   JobLayout layout_;

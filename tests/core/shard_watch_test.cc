@@ -284,6 +284,49 @@ TEST_CASE("votes that say overflow are counted of each worker") {
   CHECK(rig.shard->watch()->workers()[1].pushes == 0);
 }
 
+TEST_CASE("a vote that is refused is not counted") {
+  JobLayout layout = watched_layout(RuleKind::kSgd, 2, DataType::kFloat16);
+  layout.loss_scale.kind = LossScaling::kVoted;
+  ShardRig rig(layout);
+  std::mt19937 random(4);
+  rig.push_all(random, noise(0));
+  using server::VoteOutcome;
+  CHECK(rig.shard->vote(1, {.loss_scale = 8.0F, .overflow = 1}) == VoteOutcome::kAccepted);
+  CHECK(rig.shard->vote(1, {.loss_scale = 8.0F, .overflow = 1}) == VoteOutcome::kDuplicate);
+  CHECK(rig.shard->vote(0, {.loss_scale = 4.0F, .overflow = 1}) == VoteOutcome::kOtherScale);
+  CHECK(rig.shard->vote(0, {.loss_scale = 0.0F, .overflow = 1}) == VoteOutcome::kMalformed);
+  CHECK(rig.shard->watch()->workers()[0].overflow_votes == 0);
+  CHECK(rig.shard->watch()->workers()[1].overflow_votes == 1);
+}
+
+TEST_CASE("a push that is refused is not looked at: it is not one of the worker's") {
+  ShardRig rig(watched_layout(RuleKind::kMean, 2, DataType::kFloat32, WatchValues::kFail));
+  const auto bad = [](auto...) { return kNotNumbers[0]; };
+  const auto good = [](auto...) { return 1.0F; };
+  for (const bool staged : {true, false}) {
+    const std::uint32_t slot = staged ? 0 : 1;
+    CHECK(rig.push(1, slot, staged, good) == PushResult::kAccepted);
+    CHECK(rig.push(1, slot, true, bad) == PushResult::kDuplicate);
+  }
+  CHECK(rig.shard->watch()->findings.value() == 0);
+  CHECK_FALSE(rig.shard->stopped());
+}
+
+TEST_CASE("an initial value that is not finite ends a job that is to fail, before a reply has it") {
+  for (const bool staged : {true, false}) {
+    ShardRig rig(watched_layout(RuleKind::kSgd, 2, DataType::kFloat32, WatchValues::kFail));
+    const auto bad = [](std::uint32_t worker, std::uint32_t, std::uint64_t) {
+      return worker == 0 ? kNotNumbers[1] : 1.0F;
+    };
+    CHECK(rig.push(1, 0, staged, bad) == PushResult::kAccepted);
+    CHECK(rig.push(0, 0, staged, bad) == PushResult::kAccepted);
+    CHECK(rig.shard->stopped());
+    CHECK(rig.shard->chunks_completed.value() == 0);
+    CHECK(rig.shard->watch()->workers()[0].first.round == 0);
+    CHECK(rig.staging->in_use() == 0);
+  }
+}
+
 TEST_CASE("of a sparse push the element is named that the value is of") {
   for (const bool staged : {true, false}) {
     JobLayout layout = sparse_layout(RuleKind::kMean, 2, DataType::kFloat16);

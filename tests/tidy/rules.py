@@ -61,6 +61,7 @@ RESERVED = [
     ("CUDA", re.compile(r"^(cuda|cudnn|cublas|nvml|nccl|curand|cooperative_groups)"),
      re.compile(r"^(kernels/cuda/|worker/cuda/|tests/cuda/)")),
     ("hwloc", re.compile(r"^hwloc"), re.compile(r"^common/base/affinity")),
+    ("ISA-L", re.compile(r"^isa-l"), re.compile(r"^common/protocol/crc32c")),
     ("Highway", re.compile(r"^hwy/"), re.compile(r"^kernels/cpu/")),
 ]
 

@@ -1,6 +1,7 @@
 // What the verbs backend does when the device refuses, fails, reorders, or when a peer forges.
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <tuple>
 
 #include "tests/support/transports/fake_verbs.h"
@@ -77,6 +78,35 @@ struct Clean {  // every test starts and ends with nothing
   Clean(const Clean&) = delete;
   Clean& operator=(const Clean&) = delete;
 };
+
+TEST_CASE("a checksum lands behind its write, and counts in its length") {
+  struct OddChecksums final : Checksums {
+    const std::uint32_t* words = nullptr;
+    const std::uint32_t* checksum(PeerId, std::uint32_t room) const override {
+      return room % 2 == 1 ? words + room : nullptr;
+    }
+  };
+  const auto pair = fresh_pair();
+  // In registered memory, behind what the last room's write has.
+  auto* const words = reinterpret_cast<std::uint32_t*>(
+      pair->a.memory->data() + RoomBuffers::kRooms * RoomBuffers::kRoomBytes - 1024);
+  OddChecksums checksums;
+  checksums.words = words;
+  static_cast<VerbsEndpoint&>(*pair->a.endpoint).send_checksums(checksums);
+  for (std::uint32_t room = 0; room < 8; ++room) {
+    words[room] = 0xC0FFEE00U + room;
+    const Write write = room_write(pair->a, room, 100);
+    REQUIRE(pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1);
+    const auto arrived = collect(*pair->b.endpoint, 1);
+    REQUIRE(arrived.size() == 1);
+    REQUIRE(arrived[0].immediate == room);
+    REQUIRE(arrived[0].bytes == (room % 2 == 1 ? 104 : 100));
+    if (room % 2 == 0) continue;
+    std::uint32_t word = 0;
+    std::memcpy(&word, arrived[0].data + 100, sizeof(word));
+    REQUIRE(word == words[room]);
+  }
+}
 
 }  // namespace
 

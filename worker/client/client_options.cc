@@ -66,7 +66,8 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .rack_wire_type = options.rack_wire_type,
           .encoding = options.compress.encoding,
           .rounds = options.rounds,
-          .watch_values = options.watch_values};
+          .watch_values = options.watch_values,
+          .checksums = options.checksums};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {

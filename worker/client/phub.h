@@ -67,7 +67,8 @@ struct ClientOptions {
   RoundPolicy rounds = {};        // with a quorum: not deterministic, nor with racks, lars or votes
   std::uint32_t chunk_bytes = 32 * 1024;
   WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
-  std::chrono::milliseconds timeout{30'000};     // of every wait
+  bool checksums = false;  // of each pushed chunk; the server that finds another ends the job
+  std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
 };
 

@@ -55,6 +55,8 @@ typedef struct {
                                "samples": what phub_set_samples says */
   const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
                                whose they are; "fail": and the first one ends the job */
+  int checksums; /* 1: each pushed chunk goes with a checksum, and another one at the server ends
+                    the job */
 } phub_options;
 
 typedef struct {

@@ -61,6 +61,14 @@ class FrameQueue {
                                               .check = frame_check(write.immediate, write.bytes)},
                                    .payload = write.data};
   }
+  void push_checked(const Write& write, std::uint32_t checksum) {
+    frames_[pushed_++ % kDepth] = {
+        .header = {.magic = checksum,
+                   .immediate = write.immediate,
+                   .bytes = write.bytes,
+                   .check = checked_frame_check(write.immediate, write.bytes, checksum)},
+        .payload = write.data};
+  }
   void pop() { ++popped_; }
 
  private:

@@ -102,10 +102,16 @@ std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
       if (peer.frames.size() == FrameQueue::kDepth) break;
     }
     PHUB_DCHECK(write.bytes > 0 && write.bytes <= options_.max_write_bytes, "size of a write");
-    peer.frames.push(write);
+    push(id, peer, write);
   }
   if (!peer.wants_write) send(id, peer);
   return accepted;
+}
+
+void TcpEndpoint::push(PeerId id, Peer& peer, const Write& write) const {
+  if (checksums_ == nullptr) return peer.frames.push(write);
+  const std::uint32_t* const checksum = checksums_->checksum(id, write.immediate);
+  checksum == nullptr ? peer.frames.push(write) : peer.frames.push_checked(write, *checksum);
 }
 
 std::size_t TcpEndpoint::room(PeerId id) const {
@@ -250,12 +256,27 @@ std::size_t TcpEndpoint::drain_reports(std::span<Completion> completions) {
 void TcpEndpoint::open_frame(PeerId id, Peer& peer) {
   const FrameHeader& header = peer.header;
   if (header.magic != kFrameMagic || header.check != frame_check(header.immediate, header.bytes)) {
-    return lose(id, Loss::kBadFrame);
+    return open_checked_frame(id, peer);
   }
   if (header.bytes == 0 || header.bytes > options_.max_write_bytes) {
     return lose(id, Loss::kBadLength);
   }
   std::byte* const place = receive_buffers_.acquire(id, header.immediate, header.bytes);
+  if (place == nullptr) return lose(id, Loss::kRefused);
+  peer.payload = {place, header.bytes};
+}
+
+void TcpEndpoint::open_checked_frame(PeerId id, Peer& peer) {
+  const FrameHeader& header = peer.header;
+  const std::uint32_t checksum = header.magic;
+  if (header.check != checked_frame_check(header.immediate, header.bytes, checksum)) {
+    return lose(id, Loss::kBadFrame);
+  }
+  if (header.bytes == 0 || header.bytes > options_.max_write_bytes) {
+    return lose(id, Loss::kBadLength);
+  }
+  std::byte* const place =
+      receive_buffers_.acquire_checked(id, header.immediate, header.bytes, checksum);
   if (place == nullptr) return lose(id, Loss::kRefused);
   peer.payload = {place, header.bytes};
 }

@@ -47,6 +47,9 @@ class TcpEndpoint final : public Endpoint {
   TcpEndpoint(const TcpEndpoint&) = delete;
   TcpEndpoint& operator=(const TcpEndpoint&) = delete;
 
+  // Writes of all peers go with these from now on.
+  void send_checksums(const Checksums& checksums) { checksums_ = &checksums; }
+
   // Takes a stream. Error: kResourceExhausted at max_peers.
   Result<PeerId> add(TcpStream stream);
 
@@ -108,14 +111,17 @@ class TcpEndpoint final : public Endpoint {
   // 0: there is nothing now, or the peer is lost.
   std::size_t read_some(PeerId id, Peer& peer, const std::array<iovec, 2>& parts);
   void open_frame(PeerId id, Peer& peer);
+  void open_checked_frame(PeerId id, Peer& peer);
+  void push(PeerId id, Peer& peer, const Write& write) const;
   void lose(PeerId id, Loss loss);
   std::size_t drain_reports(std::span<Completion> completions);
 
   TcpOptions options_;
   ReceiveBuffers& receive_buffers_;
   UniqueFd epoll_;
-  std::vector<Peer> peers_;  // fixed size
-  bool expects_ = false;     // something, of some peer
+  std::vector<Peer> peers_;               // fixed size
+  bool expects_ = false;                  // something, of some peer
+  const Checksums* checksums_ = nullptr;  // of what is sent; null: there are none
   std::vector<PeerId> free_;
   std::vector<PeerId> ready_;  // to be read by poll, in the order of their turns
   std::vector<PeerId> lost_;   // lost, not reported yet

@@ -45,7 +45,7 @@ Result<QueuePair> create_queue_pair(ibv_pd& domain, ibv_cq& completions, const D
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap.max_send_wr = depths.send;
   attributes.cap.max_recv_wr = depths.receive;
-  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_send_sge = 2;  // a chunk and its checksum
   attributes.cap.max_recv_sge = 1;
   attributes.cap.max_inline_data = kInlineBytes;
   QueuePair pair(ibv_create_qp(&domain, &attributes));

@@ -58,11 +58,11 @@ VerbsEndpoint::VerbsEndpoint(std::unique_ptr<verbs::Connector> connector, std::u
       peers_(max_peers),
       departures_(max_peers),
       sends_(verbs::kChain),
-      sources_(verbs::kChain),
+      sources_(2 * verbs::kChain),
       receives_(verbs::kChain) {
   for (PeerId id = max_peers; id-- > 0;) free_.push_back(id);
   for (std::size_t i = 0; i < verbs::kChain; ++i) {
-    sends_[i].sg_list = &sources_[i];
+    sends_[i].sg_list = &sources_[2 * i];
     sends_[i].num_sge = 1;
     sends_[i].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     if (i + 1 == verbs::kChain) break;
@@ -170,6 +170,17 @@ std::size_t VerbsEndpoint::post(PeerId id, std::span<const Write> writes) {
   return writes.size();  // those to a lost peer are swallowed; kPeerLost is on its way
 }
 
+void VerbsEndpoint::send_checksums(const Checksums& checksums) { checksums_ = &checksums; }
+
+void VerbsEndpoint::add_checksum(PeerId id, const VerbsConnection& connection, ibv_send_wr& request,
+                                 std::uint32_t immediate) {
+  const std::uint32_t* const checksum = checksums_->checksum(id, immediate);
+  request.num_sge = checksum == nullptr ? 1 : 2;
+  request.sg_list[1] = {.addr = reinterpret_cast<std::uint64_t>(checksum),
+                        .length = sizeof(*checksum),
+                        .lkey = connection.source_key};
+}
+
 void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> writes) {
   const VerbsConnection& connection = peer.connection;
   const std::uint64_t window = connection.peer.window_address;
@@ -180,9 +191,13 @@ void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> wri
   std::uint64_t request_id = verbs::request_id(peer.tag, peer.posted);
   ibv_send_wr* request = sends_.data();
   for (const Write& write : writes) {
-    const std::uint64_t offset = mirrored != nullptr
-                                     ? static_cast<std::uint64_t>(write.data - mirrored)
-                                     : layout_.offset(id, write.immediate);
+    std::uint64_t offset = 0;
+    if (mirrored != nullptr) {
+      offset = static_cast<std::uint64_t>(write.data - mirrored);
+    } else {
+      offset = layout_.offset(id, write.immediate);
+      if (checksums_ != nullptr) add_checksum(id, connection, *request, write.immediate);
+    }
     PHUB_DCHECK(offset + write.bytes <= connection.peer.window_bytes, "a write fits the window");
     ibv_sge& source = *request->sg_list;
     source.addr = reinterpret_cast<std::uint64_t>(write.data);

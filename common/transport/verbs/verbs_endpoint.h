@@ -37,6 +37,10 @@ class VerbsEndpoint final : public Endpoint {
   VerbsEndpoint(const VerbsEndpoint&) = delete;
   VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
 
+  // Writes of all peers that are not mirrored end with these from now on, which lie in the memory
+  // that the connection's own registration has.
+  void send_checksums(const Checksums& checksums);
+
   // Makes the connections that are added here; any thread. All else is the owner's thread's.
   verbs::Connector& connector() { return *connector_; }
 
@@ -98,6 +102,8 @@ class VerbsEndpoint final : public Endpoint {
   int post_receives(Peer& peer);
   bool on_arrived(PeerId id, Peer& peer, Arrival arrival, Completion& completion);
   void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
+  void add_checksum(PeerId id, const VerbsConnection& connection, ibv_send_wr& request,
+                    std::uint32_t immediate);
   void lose(PeerId id, Loss loss);
   void look_at_streams();
 
@@ -115,7 +121,8 @@ class VerbsEndpoint final : public Endpoint {
   std::uint32_t connections_ = 0;  // so far: the generations of tags
   // Prebuilt and linked; post patches them.
   std::vector<ibv_send_wr> sends_;
-  std::vector<ibv_sge> sources_;
+  std::vector<ibv_sge> sources_;          // two of each: what is written, and its checksum
+  const Checksums* checksums_ = nullptr;  // of what is sent; null: there are none
   std::vector<ibv_recv_wr> receives_;
 };
 

@@ -91,6 +91,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
       same("rounds.weight", name_of(existing.rounds.weight), name_of(joining.rounds.weight)));
   PHUB_RETURN_IF_ERROR(
       same("watch_values", name_of(existing.watch_values), name_of(joining.watch_values)));
+  PHUB_RETURN_IF_ERROR(same("checksums", existing.checksums, joining.checksums));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 

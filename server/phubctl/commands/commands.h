@@ -44,6 +44,7 @@ struct JobOptions {
   std::string wire_type = "fp32";
   std::string encoding = "dense";
   std::string watch_values = "off";
+  bool checksums = false;
   std::string rule = "sum";
   std::string order = "deterministic";
   std::uint32_t chunk_kib = 32;

@@ -214,6 +214,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   spec.set_wire_type(wire_type);
   spec.set_encoding(encoding);
   spec.set_watch_values(watch);
+  spec.set_checksums(options.checksums);
   spec.set_rule(rule);
   spec.set_order(order);
   spec.set_chunk_bytes(options.chunk_kib * kKibibyte);

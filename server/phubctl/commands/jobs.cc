@@ -112,6 +112,7 @@ std::string summary_text(const control::JobInfo& job) {
   if (spec.watch_values() != control::WATCH_VALUES_OFF) {
     table.add({"watch values", enum_word(spec.watch_values())});
   }
+  if (spec.checksums()) table.add({"checksums", "of each push"});
   table.add({"chunk size", human_bytes(spec.chunk_bytes())});
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
   table.add({"momentum", fmt::format("{}", spec.momentum())});
@@ -195,7 +196,7 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   request.set_job_id(job_id);
   const auto text = [](const control::InspectJobReply& reply) {
     return summary_text(reply.job()) + members_text(reply.job()) + staleness_text(reply.job()) +
-           values_text(reply.job()) + racks_text(reply.job());
+           values_text(reply.job()) + corruption_text(reply.job()) + racks_text(reply.job());
   };
   return session.show(&Stub::InspectJob, request, text, name);
 }

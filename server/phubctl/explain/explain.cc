@@ -112,6 +112,7 @@ RoundPart longest_part(const control::JobTiming& timing) {
 }
 
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
+  if (auto reason = corrupt(job)) return {*reason};  // it has ended the job, or is about to
   if (auto reason = not_running(job)) return {*reason};
   std::vector<Reason> reasons = slow_rounds(job, server);
   // Rounds that train nothing are worse than slow ones.

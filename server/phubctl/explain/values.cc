@@ -17,13 +17,13 @@ std::string whose(const control::Member& member) {
                      member.process_id());
 }
 
-std::string round_text(const control::NotFinite& found) {
-  return found.round() == 0 ? "the initial values" : fmt::format("round {}", found.round());
+std::string round_text(std::uint64_t round) {
+  return round == 0 ? "the initial values" : fmt::format("round {}", round);
 }
 
 std::string place_text(const control::NotFinite& found) {
   return fmt::format("{} in \"{}\", element {}, {}", found.value(), found.key(), found.element(),
-                     found.round() == 0 ? "initial value" : round_text(found));
+                     found.round() == 0 ? "initial value" : round_text(found.round()));
 }
 
 const control::Member* first_culprit(const control::JobInfo& job) {
@@ -88,10 +88,11 @@ std::optional<Reason> not_finite(const control::JobInfo& job) {
   who[0] = 'W';
   return Reason{
       .topic = "not finite",
-      .what = fmt::format("{} was the first to push what is not finite: {} in key \"{}\", element "
-                          "{}, in {}; {} of its pushes have been so.{}",
-                          who, found.value(), found.key(), found.element(), round_text(found),
-                          human_count(first->values().pushes()), others_text(job, *first)),
+      .what =
+          fmt::format("{} was the first to push what is not finite: {} in key \"{}\", element "
+                      "{}, in {}; {} of its pushes have been so.{}",
+                      who, found.value(), found.key(), found.element(), round_text(found.round()),
+                      human_count(first->values().pushes()), others_text(job, *first)),
       .cure =
           "look at that worker's data and loss of the round; lower the learning rate, clip "
           "gradients, or use a loss scale, which leaves out such updates; `phubctl job inspect` "
@@ -109,6 +110,40 @@ std::string values_text(const control::JobInfo& job) {
                values.has_first() ? place_text(values.first()) : "-",
                values.has_last() ? place_text(values.last()) : "-",
                human_count(values.overflow_votes())});
+  }
+  return is_empty ? "" : "\n" + table.to_string();
+}
+
+std::optional<Reason> corrupt(const control::JobInfo& job) {
+  const control::Member* first = nullptr;
+  for (const control::Member& member : job.members()) {
+    if (!member.has_corruption()) continue;
+    if (first == nullptr || member.corruption().round() < first->corruption().round()) {
+      first = &member;
+    }
+  }
+  if (first == nullptr) return {};
+  std::string who = whose(*first);
+  who[0] = 'W';
+  return Reason{
+      .topic = "corrupt",
+      .what = fmt::format("{} pushed a chunk of key \"{}\" that has not its checksum, in {}: bits "
+                          "changed between its gradient and the sum.",
+                          who, first->corruption().key(), round_text(first->corruption().round())),
+      .cure =
+          "test that host's memory and network, and this one's, and go on from the last snapshot "
+          "on others"};
+}
+
+std::string corruption_text(const control::JobInfo& job) {
+  Table table(">WORKER|>PUSHES CORRUPT|FIRST");
+  bool is_empty = true;
+  for (const control::Member& member : job.members()) {
+    if (!member.has_corruption()) continue;
+    is_empty = false;
+    const control::WorkerCorruption& found = member.corruption();
+    table.add({std::to_string(member.worker_index()), human_count(found.pushes()),
+               fmt::format("\"{}\", {}", found.key(), round_text(found.round()))});
   }
   return is_empty ? "" : "\n" + table.to_string();
 }

@@ -1,4 +1,5 @@
-// What workers pushed that is not finite, of a job with watch_values.
+// What workers pushed that is not finite, of a job with watch_values, or had not its checksum, of
+// one with checksums.
 //
 // Pure functions; any thread.
 #pragma once
@@ -14,7 +15,11 @@ namespace phub::phubctl {
 // votes, who overflows, where that costs rounds. Nothing: there is nothing to tell.
 std::optional<Reason> not_finite(const control::JobInfo& job);
 
-// A table of the workers that have pushed some, or voted so; empty: nobody has.
+// Whose pushes came with another checksum than theirs, first. Nothing: nobody's.
+std::optional<Reason> corrupt(const control::JobInfo& job);
+
+// Tables of the workers that have pushed some, or voted so; empty: nobody has.
 std::string values_text(const control::JobInfo& job);
+std::string corruption_text(const control::JobInfo& job);
 
 }  // namespace phub::phubctl

@@ -13,7 +13,8 @@ ShmMemory::ShmMemory(const JobLayout& layout)
       server_(layout.server_index),
       workers_here_(layout.workers),
       element_bytes_(size_of(layout.wire_type)),
-      memory_bytes_(shared_memory_bytes(*layout.plan, element_bytes_)),
+      checksums_(layout.checksums),
+      memory_bytes_(shared_memory_bytes(*layout.plan, element_bytes_, checksums_)),
       layouts_(layout.plan->core_chunks[layout.server_index].size()),
       rack_layouts_(layouts_.size()),
       workers_(seats(layout)) {}
@@ -71,7 +72,7 @@ Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const Jo
 
 WindowLayout ShmMemory::layout_for(const Offer& offer, const JobMemory& memory) const {
   if (!is_rack(offer.worker)) {
-    return make_shared_window_layout(*plan_, server_, offer.core, element_bytes_);
+    return make_shared_window_layout(*plan_, server_, offer.core, element_bytes_, checksums_);
   }
   WindowLayout layout;
   const std::uint64_t line = offer.core * wire::kHyperStride;

@@ -63,6 +63,7 @@ class ShmMemory {
   std::uint32_t server_;
   std::uint32_t workers_here_;
   std::size_t element_bytes_;
+  bool checksums_;
   std::uint64_t memory_bytes_;
   std::vector<std::shared_ptr<const WindowLayout>> layouts_;       // by core; null: no worker yet
   std::vector<std::shared_ptr<const WindowLayout>> rack_layouts_;  // the same of racks

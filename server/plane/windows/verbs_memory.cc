@@ -27,8 +27,8 @@ VerbsMemory::Windows VerbsMemory::windows_of(const JobLayout& layout, std::size_
   Windows windows;
   windows.sections.resize(layout.plan->core_chunks[layout.server_index].size());
   for (const std::uint32_t core : cores) {
-    WindowLayout window =
-        make_window_layout(*layout.plan, layout.server_index, core, element_bytes);
+    WindowLayout window = make_window_layout(*layout.plan, layout.server_index, core, element_bytes,
+                                             layout.checksums);
     windows.sections[core].offset = windows.bytes;
     windows.bytes += window.bytes;
     windows.sections[core].layout = std::make_shared<const WindowLayout>(std::move(window));

@@ -130,6 +130,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
       fill(view.counters.quorum.workers[member.worker], *entry->mutable_staleness());
     }
     fill_values(view, member.worker, *entry);
+    fill_corruption(view, member.worker, *entry);
     const WorkerTraffic traffic = traffic_of(view, member);
     entry->set_pushes(traffic.pushes);
     entry->set_bytes_received(traffic.bytes_received);

@@ -45,6 +45,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message);
 void fill(const PlanView& view, control::PlanReply& message);
 // What of the worker in this seat was not finite, if anything.
 void fill_values(const JobView& view, std::uint32_t seat, control::Member& message);
+void fill_corruption(const JobView& view, std::uint32_t seat, control::Member& message);
 
 // For each core of each server of the plan, without RDMA ports.
 void fill_loads(const PlanView& view, google::protobuf::RepeatedPtrField<control::CoreLoad>& loads);

@@ -25,4 +25,14 @@ void fill_values(const JobView& view, std::uint32_t seat, control::Member& messa
   fill(values.last, *view.spec, *entry.mutable_last());
 }
 
+void fill_corruption(const JobView& view, std::uint32_t seat, control::Member& message) {
+  if (seat >= view.counters.corruption.size()) return;
+  const WorkerCorruption& found = view.counters.corruption[seat];
+  if (found.pushes == 0) return;
+  control::WorkerCorruption& entry = *message.mutable_corruption();
+  entry.set_pushes(found.pushes);
+  entry.set_key(key_name(*view.spec, found.key));
+  entry.set_round(found.round);
+}
+
 }  // namespace phub::server

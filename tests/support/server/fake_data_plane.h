@@ -40,8 +40,9 @@ class FakeDataPlane : public server::DataPlane {
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
   server::StagedBeyond beyond;
-  std::vector<server::RackTraffic> racks;    // of every job
-  std::vector<server::WorkerValues> values;  // the same; may be set between calls
+  std::vector<server::RackTraffic> racks;            // of every job
+  std::vector<server::WorkerValues> values;          // the same; may be set between calls
+  std::vector<server::WorkerCorruption> corruption;  // the same
   bool encrypts = false;
   std::uint64_t room_bytes = UINT64_MAX;
   std::vector<std::uint32_t> dropped;  // workers, by drop_worker
@@ -127,7 +128,8 @@ class FakeDataPlane : public server::DataPlane {
                                .push_to_reply = latencies,
                                .workers = {{.pushes = 8}, {.pushes = 12, .bytes_received = 600}},
                                .racks = racks,
-                               .values = values};
+                               .values = values,
+                               .corruption = corruption};
   }
   std::vector<server::CoreCounters> core_counters() const override {
     server::CoreCounters core{.cpu = 1, .chunks_completed = 7, .sleeps = 3};

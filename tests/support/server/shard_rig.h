@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
+#include "common/protocol/crc32c.h"
 #include "kernels/reference.h"
 #include "server/chunks/shard.h"
 #include "server/job/footprint.h"
@@ -66,16 +69,27 @@ class ShardRig {
       REQUIRE(place != nullptr);
     } else {
       auto& kept = in_place_[slot * layout.workers + worker];
-      kept.resize(bytes);
+      kept.resize(bytes + sizeof(std::uint32_t));
       place = kept.data();
     }
     kernels::reference::convert(place, layout.wire_type,
                                 reinterpret_cast<const std::byte*>(values.data()),
                                 DataType::kFloat32, values.size());
+    return arrive(worker, slot, {place, bytes}, staged);
+  }
+
+  // Of a job with checksums the push has room behind it for one.
+  server::PushResult arrive(std::uint32_t worker, std::uint32_t slot, std::span<std::byte> push,
+                            bool staged) {
+    if (layout.checksums) {
+      const std::uint32_t checksum = crc32c(push);
+      std::memcpy(push.data() + push.size(), &checksum, sizeof(checksum));
+      if (on_checked) on_checked(worker, slot, push);
+    }
     return shard->on_push({.worker = worker,
                            .slot = slot,
-                           .data = place,
-                           .bytes = bytes,
+                           .data = push.data(),
+                           .bytes = static_cast<std::uint32_t>(push.size()),
                            .staged = staged,
                            .hyper = &layout.hyper});
   }
@@ -135,6 +149,9 @@ class ShardRig {
   std::unique_ptr<server::BufferPool> staging;
   std::unique_ptr<server::Shard> shard;
   std::size_t completed = 0;  // chunks, since the test last looked
+  // Called when a push has its checksum, before it is pushed; may change it.
+  std::function<void(std::uint32_t worker, std::uint32_t slot, std::span<std::byte> push)>
+      on_checked;
 
  private:
   std::vector<std::vector<std::byte>> in_place_;  // by chunk and worker

@@ -62,18 +62,15 @@ class SparseRig : public ShardRig {
 
   server::PushResult push_bytes(std::uint32_t worker, std::uint32_t slot, bool staged,
                                 std::vector<std::byte>& bytes) {
+    const std::size_t size = bytes.size();
+    if (layout.checksums) bytes.resize(size + sizeof(std::uint32_t));
     std::byte* place = bytes.data();
     if (staged) {
       place = staging->take_for_push();
       REQUIRE(place != nullptr);
-      std::copy(bytes.begin(), bytes.end(), place);
+      std::copy_n(bytes.begin(), size, place);
     }
-    return shard->on_push({.worker = worker,
-                           .slot = slot,
-                           .data = place,
-                           .bytes = static_cast<std::uint32_t>(bytes.size()),
-                           .staged = staged,
-                           .hyper = &layout.hyper});
+    return arrive(worker, slot, {place, size}, staged);
   }
 
   std::uint32_t elements(std::uint32_t slot) const {

@@ -68,16 +68,23 @@ std::optional<ibv_wc_status> World::write(Pair& pair, const Send& send) {
     ++counters.not_ready;
     return std::nullopt;
   }
-  const std::uint64_t bytes = send.request.num_sge > 0 ? send.source.length : 0;
+  std::uint64_t bytes = 0;
+  for (const ibv_sge& source : send.sources()) {
+    bytes += source.length;
+    if (source.length > 0 && !may_read(pair, source)) return IBV_WC_LOC_PROT_ERR;
+  }
   if (bytes > 0) {
-    if (!may_read(pair, send.source)) return IBV_WC_LOC_PROT_ERR;
     const std::uint64_t address = send.request.wr.rdma.remote_addr;
     if (!may_write(target, send.request.wr.rdma.rkey, address, bytes)) {
       break_pair(target);
       return IBV_WC_REM_ACCESS_ERR;
     }
     const Region& to = *regions.at(send.request.wr.rdma.rkey);
-    std::memcpy(to.at(address), regions.at(send.source.lkey)->at(send.source.addr), bytes);
+    std::uint64_t place = address;
+    for (const ibv_sge& source : send.sources()) {
+      std::memcpy(to.at(place), regions.at(source.lkey)->at(source.addr), source.length);
+      place += source.length;
+    }
   }
   if (notifies) {
     ibv_wc arrived = {};
@@ -143,7 +150,9 @@ int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
     if (pair.now != IBV_QPS_RTS && pair.now != IBV_QPS_ERR) return EINVAL;
     if (pair.posted - pair.freed >= pair.depths.max_send_wr) return ENOMEM;
     Send send{.request = *request, .position = ++pair.posted};
-    if (request->num_sge > 0) send.source = request->sg_list[0];
+    const auto most = std::min<std::size_t>(pair.depths.max_send_sge, send.gathered.size());
+    if (static_cast<std::size_t>(request->num_sge) > most) return EINVAL;
+    std::copy_n(request->sg_list, request->num_sge, send.gathered.begin());
     ++all.counters.sends;
     if ((request->send_flags & IBV_SEND_SIGNALED) != 0) ++all.counters.signaled;
     if (pair.now == IBV_QPS_ERR) {

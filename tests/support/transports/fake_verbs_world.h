@@ -3,11 +3,13 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tests/support/transports/fake_verbs.h"
@@ -36,8 +38,12 @@ struct Region : ibv_mr {
 
 struct Send {
   ibv_send_wr request = {};
-  ibv_sge source = {};
+  std::array<ibv_sge, 2> gathered = {};
   std::uint64_t position = 0;
+
+  std::span<const ibv_sge> sources() const {
+    return std::span(gathered).first(static_cast<std::size_t>(request.num_sge));
+  }
 };
 
 struct Pair : ibv_qp {

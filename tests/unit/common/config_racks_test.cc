@@ -235,5 +235,18 @@ TEST_CASE("racks whose names have other numbers of levels are not nested") {
   CHECK_THAT(worker("b", "spread"), !Contains("rack_shape"));
 }
 
+TEST_CASE("checksums contradict racks, and gradients that stay on the GPU") {
+  const auto told = [](const std::string& more) {
+    const auto config = parse_worker_config(
+        "data { path: \"x\" } servers: \"a:1\" workers: 2 checksums: true " + more, "w");
+    return config ? "no error" : config.error().message();
+  };
+  CHECK(told("") == "no error");
+  CHECK_THAT(told("racks { name: \"a\" workers: 1 } racks { name: \"b\" workers: 1 }"),
+             Contains("checksums:") && Contains("contradicts racks"));
+  CHECK_THAT(told("train { backend: \"cuda\" gpu_direct: \"required\" }"),
+             Contains("checksums:") && Contains("train.gpu_direct") && Contains("\"auto\""));
+}
+
 }  // namespace
 }  // namespace phub

@@ -1,8 +1,14 @@
 // The words and places that both ends of the data plane agree on.
 #include "common/protocol/wire.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "common/protocol/crc32c.h"
 #include "common/protocol/window_layout.h"
 #include "common/transport/tcp/frame.h"
 
@@ -79,6 +85,60 @@ TEST_CASE("pushes land on lines of their own, after the control words, in whole 
       CHECK(landing.bytes >= end);
       CHECK(landing.bytes < end + 4096);
     }
+  }
+}
+
+namespace {
+
+std::uint32_t crc_bit_by_bit(std::span<const std::byte> bytes) {
+  std::uint32_t crc = ~0U;
+  for (const std::byte byte : bytes) {
+    crc ^= std::to_integer<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78U : 0);
+  }
+  return ~crc;
+}
+
+std::vector<std::byte> some_bytes(std::size_t size) {
+  std::mt19937 random(1);
+  std::vector<std::byte> bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a crc32c has the values of RFC 3720") {
+  CHECK(crc32c({}) == 0);
+  CHECK(crc32c(std::as_bytes(std::span(std::string_view("123456789")))) == 0xE3069283U);
+  std::vector<std::byte> bytes(32);
+  CHECK(crc32c(bytes) == 0x8A9136AAU);
+  std::fill(bytes.begin(), bytes.end(), std::byte{0xFF});
+  CHECK(crc32c(bytes) == 0x62A8AB43U);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  CHECK(crc32c(bytes) == 0x46DD794EU);
+}
+
+TEST_CASE("a crc32c is that of its definition, whatever the length and the place") {
+  const std::vector<std::byte> bytes = some_bytes(70'000);
+  for (std::size_t start = 0; start < 4; ++start) {
+    for (std::size_t size = 0; size <= 1100; ++size) {
+      const auto part = std::span(bytes).subspan(start, size);
+      REQUIRE(crc32c(part) == crc_bit_by_bit(part));
+    }
+  }
+  for (const std::size_t size : {4095U, 4096U, 8193U, 32'768U, 32'770U, 65'536U, 69'999U}) {
+    REQUIRE(crc32c(std::span(bytes).first(size)) == crc_bit_by_bit(std::span(bytes).first(size)));
+  }
+}
+
+TEST_CASE("every single bit of a chunk is found") {
+  std::vector<std::byte> bytes = some_bytes(512);
+  const std::uint32_t right = crc32c(bytes);
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    REQUIRE(crc32c(bytes) != right);
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
   }
 }
 

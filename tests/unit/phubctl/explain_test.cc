@@ -293,6 +293,23 @@ TEST_CASE("who made the first value that is not finite is told before all else")
   CHECK(c.topics().front() == "not finite");
 }
 
+TEST_CASE("whose push had not its checksum is told in place of all else") {
+  Case c({.compute = 0.49, .push = 0.22});
+  const auto find = [&](int worker, std::uint64_t round) {
+    control::WorkerCorruption& found = *c.job.mutable_members(worker)->mutable_corruption();
+    found.set_pushes(1);
+    found.set_key("conv1");
+    found.set_round(round);
+  };
+  find(3, 18);
+  find(2, 17);
+  c.job.set_state(control::JOB_STATE_FAILED);
+  CHECK(c.topics() == Topics{"corrupt"});
+  CHECK_THAT(c.find("corrupt").what, Contains("Worker 2 (host-2, pid 4702)") &&
+                                         Contains("key \"conv1\"") && Contains("in round 17"));
+  CHECK_THAT(c.find("corrupt").cure, Contains("memory and network"));
+}
+
 TEST_CASE("of a job that votes it is told who overflows, where that costs rounds") {
   Case c({.compute = 0.49, .push = 0.22});
   c.job.mutable_spec()->set_loss_scaling(control::LOSS_SCALING_VOTED);

@@ -65,6 +65,20 @@ TEST_CASE("pushes that are not finite are counted of each worker, where values a
                             "tenant=\"default\",worker=\"0\""));
 }
 
+TEST_CASE("pushes that had not their checksum are counted of each worker, where they have one") {
+  JobTableFixture f;
+  f.data_plane.corruption = {{}, {.pushes = 3, .round = 5, .key = 0}};
+  f.running(2, "trusting");
+  JobSpec spec = spec_of(2, "checked");
+  spec.checksums = true;
+  REQUIRE(f.join(spec, 0));
+  REQUIRE(f.join(spec, 1));
+  const std::string text = text_of(f);
+  CHECK_THAT(text, !Contains("corrupt_total{phub_job=\"trusting\""));
+  CHECK_THAT(text, Contains("phub_member_pushes_corrupt_total{phub_job=\"checked\","
+                            "tenant=\"default\",worker=\"0\""));
+}
+
 // Of rack b, for twelve seconds without its etcd.
 struct LonelyDirectory final : server::Directory {
   void announce(const std::string&) override {}

@@ -149,6 +149,12 @@ Status check_servers(const WorkerConfig& config) {
     return {Code::kInvalidArgument,
             "watch_values: servers do that; give their addresses with --server, or remove it"};
   }
+  if (config.checksums()) {
+    return {
+        Code::kInvalidArgument,
+        "checksums: are of what servers are sent; give their addresses with --server, or remove "
+        "it"};
+  }
   if (config.workers() > 1) {
     return {Code::kInvalidArgument,
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
@@ -236,6 +242,9 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--density", "train.compress.density", "SHARE", "With sparse: so much of each gradient");
   add("--watch-values", "watch_values", "WHAT",
       "Who pushes NaNs and infinities: off, name (servers tell it), or fail (and end the job)");
+  command.add_flag_callback(
+      "--checksums", [&o] { o.overrides.set_checksums(true); },
+      "A checksum goes with each pushed chunk; another one at the server ends the job");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");
   add("--metrics", "train.metrics", "FILE", "Write metrics to this file, one JSON object a line");
   add("--tensorboard", "train.tensorboard", "FOLDER", "Write event files for TensorBoard");

@@ -222,6 +222,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .rounds = rounds_of(config),
           .chunk_bytes = config.chunk_kib() * 1024,
           .watch_values = parse_watch_values(config.watch_values()).value(),
+          .checksums = config.checksums(),
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};
 }

@@ -27,6 +27,7 @@ ClientOptions meeting_of(const WorkerConfig& config) {
   options.adaptive = {};
   options.clip_norm = 0.0F;
   options.watch_values = WatchValues::kOff;
+  options.checksums = false;
   options.ema_decay = 0.0;
   options.loss_scale = {};
   options.compress = {};
