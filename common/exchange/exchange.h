@@ -22,8 +22,9 @@ namespace phub::client {
 struct ExchangeMemory {
   std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
   const std::byte* gradients = nullptr;  // the arena
-  std::byte* parameters = nullptr;  // the arena that replies are copied to; null: they are read
-                                    // where the server published them
+  std::byte* parameters = nullptr;      // the arena that replies are copied to; null: they are read
+                                        // where the server published them
+  std::byte* sparse_replies = nullptr;  // of the arena's size; null: replies are whole
 };
 
 struct ConnectionLoss {

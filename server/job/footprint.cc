@@ -22,7 +22,8 @@ constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradien
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
-constexpr std::uint64_t kBytesOfValues = 96;  // of a worker on a core, where these are watched
+constexpr std::uint64_t kBytesOfValues = 96;   // of a worker on a core, where these are watched
+constexpr std::uint64_t kBytesOfCompared = 8;  // of an element of the longest chunk, on a core
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -57,8 +58,9 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
   const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest;
-  return elements * (wire + master + sum + up + state_arrays(layout) * sizeof(float));
+  return elements * (wire + master + sum + replies + up + state_arrays(layout) * sizeof(float));
 }
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
@@ -102,7 +104,11 @@ std::uint64_t bytes_copied(const JobLayout& layout) {
 }
 
 std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {
-  return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed_here(layout));
+  const Placed placed = placed_here(layout);
+  const std::uint64_t compared =
+      has_sparse_replies(layout) ? layout.plan->max_chunk_elements * kBytesOfCompared : 0;
+  return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed) +
+         placed.cores * compared;
 }
 
 std::uint64_t bytes_at_least(const JobLayout& layout, const PlanInput& input,
