@@ -7,16 +7,25 @@ namespace {
 
 // Its own fields.
 void check_fields(const CompressConfig& compress, ConfigCheck& check) {
-  check.one_of("encoding", compress.encoding(), {"sparse", "int8", "int4"});
+  check.one_of("encoding", compress.encoding(), {"auto", "sparse", "int8", "int4"});
+  const bool is_auto = compress.encoding() == "auto";
   for (const char* const field : {"density", "warm_up_steps", "selector"}) {
-    check.unused_unless(compress.encoding() == "sparse", field, "unless encoding is \"sparse\"");
+    check.unused_unless(is_auto || compress.encoding() == "sparse", field,
+                        "unless encoding is \"sparse\" or \"auto\"");
   }
+  check.unused_unless(is_auto, "link_mbit", "unless encoding is \"auto\"");
+  const float mbit = compress.link_mbit();
+  check.require(!compress.has_link_mbit() || (std::isfinite(mbit) && mbit > 0.0F), "link_mbit",
+                fmt::format("{} is not above 0; leave it out to have links measured", mbit));
   const float density = compress.density();
   check.require(density > 0.0F && density <= 1.0F, "density",
                 fmt::format("{} is not above 0 and at most 1", density));
   const float momentum = compress.momentum();
   check.require(momentum >= 0.0F && momentum < 1.0F, "momentum",
                 fmt::format("{} is not at least 0 and below 1", momentum));
+  check.require(momentum == 0.0F || !is_auto, "momentum",
+                "contradicts encoding: \"auto\": where gradients stay whole there would be none; "
+                "choose an encoding, or remove it");
   check.require(momentum == 0.0F || compress.error_feedback(), "momentum",
                 "contradicts error_feedback: false: what it adds up is lost with the rest; remove "
                 "one of them");

@@ -32,6 +32,9 @@ Status JobLinks::allocate() {
     PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena_bytes(), pages));
     parameters_ = local_parameters_->data();
   }
+  if (job_.has_sparse_pushes && choices_.any("tcp")) {
+    PHUB_ASSIGN_OR_RETURN(sparse_replies_, Mapping::anonymous(arena_bytes()));
+  }
   const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
   exchange_->lanes().delay_tcp(job_.tcp_delay);
@@ -41,7 +44,8 @@ Status JobLinks::allocate() {
       {.hyper = memory_->data(),
        .gradients = gradients(),
        .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr,
-       .parameters = in_place ? nullptr : local_parameters_->data()});
+       .parameters = in_place ? nullptr : local_parameters_->data(),
+       .sparse_replies = sparse_replies_ ? sparse_replies_->data() : nullptr});
   return {};
 }
 

@@ -34,7 +34,8 @@ struct LinkedJob {
   // The server updates what it has replied with while this worker computes, so replies are copied;
   // and any worker may come to lead, so all say their hyper-parameters.
   bool has_quorum = false;
-  bool checksums = false;  // of each pushed chunk
+  bool checksums = false;          // of each pushed chunk
+  bool has_sparse_pushes = false;  // then replies over tcp may be sparse too
 };
 
 class JobLinks {
@@ -70,6 +71,7 @@ class JobLinks {
   std::unique_ptr<SharedMemory> memory_;  // hyper slots, the gradient arena, checksums
   std::size_t gradients_offset_ = 0;
   std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
+  std::unique_ptr<Mapping> sparse_replies_;    // null: replies are whole
   std::shared_ptr<Mapping> published_;
   const std::byte* parameters_ = nullptr;
   ExportedMemoryPointer gpu_;  // null: gradients are pushed from memory_

@@ -10,6 +10,7 @@ using transport::Loss;
 
 DueReplies::DueReplies(const Plan& plan, DataType wire_type)
     : plan_(plan),
+      type_(wire_type),
       element_bytes_(size_of(wire_type)),
       chunks_(plan.chunks.size()),
       keys_(plan.key_offset.size()) {
@@ -25,8 +26,10 @@ Loss DueReplies::take(const std::vector<std::uint32_t>& core_chunks,
   const std::uint32_t id = core_chunks[slot];
   const Chunk& chunk = plan_.chunks[id];
   ChunkState& state = chunks_[id];
-  if (!state.due || arrived.bytes != bytes_of(chunk)) return Loss::kBadLength;
-  if (parameters_ != nullptr) {
+  if (!state.due) return Loss::kBadLength;
+  if (arrived.bytes != bytes_of(chunk)) {
+    if (!write_changes(chunk, arrived)) return Loss::kBadLength;
+  } else if (parameters_ != nullptr) {
     std::byte* home = parameters_ + offset_of(chunk);
     if (arrived.data != home) std::memcpy(home, arrived.data, arrived.bytes);
   }
@@ -46,8 +49,24 @@ std::byte* DueReplies::place(const std::vector<std::uint32_t>& core_chunks, std:
   if (slot >= core_chunks.size()) return nullptr;
   const std::uint32_t id = core_chunks[slot];
   const Chunk& chunk = plan_.chunks[id];
-  if (!chunks_[id].due || bytes != bytes_of(chunk)) return nullptr;
-  return parameters_ + offset_of(chunk);
+  if (!chunks_[id].due) return nullptr;
+  if (bytes == bytes_of(chunk)) return parameters_ + offset_of(chunk);
+  const bool is_sparse = sparse_ != nullptr && bytes < bytes_of(chunk);
+  return is_sparse ? sparse_ + offset_of(chunk) : nullptr;
+}
+
+// What else came is no reply.
+bool DueReplies::write_changes(const Chunk& chunk, const transport::Completion& arrived) {
+  if (sparse_ == nullptr || arrived.data != sparse_ + offset_of(chunk)) return false;
+  const auto parsed = wire::parse_sparse({arrived.data, arrived.bytes}, type_, chunk.elements);
+  if (parsed.fault != wire::SparseFault::kNone) return false;
+  const wire::SparsePush& changed = parsed.push;
+  std::byte* const home = parameters_ + offset_of(chunk);
+  for (std::uint32_t i = 0; i < changed.count; ++i) {
+    std::memcpy(home + changed.indices[i] * element_bytes_, changed.values + i * element_bytes_,
+                element_bytes_);
+  }
+  return true;
 }
 
 }  // namespace phub::client

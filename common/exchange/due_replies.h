@@ -4,6 +4,7 @@
 // key is ready when the replies to all chunks that hold a part of it are there.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "common/base/dtype.h"
 #include "common/plan/plan.h"
 #include "common/protocol/keys.h"
+#include "common/protocol/sparse_push.h"
 #include "common/transport/transport.h"
 
 namespace phub::client {
@@ -22,6 +24,13 @@ class DueReplies {
 
   // The arena that replies are copied to; null: they are read where the server published them.
   void land_in(std::byte* parameters) { parameters_ = parameters; }
+
+  // Replies may have only what changed of a chunk. Those come in here, at the chunk's place, and
+  // are written to the arena when they are taken; null: replies are whole. REQUIRES: land_in an
+  // arena.
+  void land_sparse_in(std::byte* memory) { sparse_ = memory; }
+
+  bool may_be_sparse() const { return sparse_ != nullptr; }
 
   // The key is pushed: calls send(chunk) for each chunk of which it was the last one missing.
   // REQUIRES: ready(key).
@@ -55,9 +64,18 @@ class DueReplies {
   std::uint32_t bytes_of(const Chunk& chunk) const {
     return static_cast<std::uint32_t>(chunk.elements * element_bytes_);
   }
+  // Of a reply, at least.
+  std::uint32_t least_bytes_of(const Chunk& chunk) const {
+    return sparse_ == nullptr ? bytes_of(chunk) : std::min(bytes_of(chunk), kLeastSparseBytes);
+  }
   std::uint64_t offset_of(const Chunk& chunk) const { return chunk.arena_offset * element_bytes_; }
 
  private:
+  static constexpr auto kLeastSparseBytes =
+      static_cast<std::uint32_t>(wire::sparse_bytes(0, DataType::kFloat32));
+
+  bool write_changes(const Chunk& chunk, const transport::Completion& arrived);
+
   struct ChunkState {
     std::uint32_t missing = 0;  // segments whose keys are not pushed yet
     bool due = false;
@@ -69,8 +87,10 @@ class DueReplies {
   };
 
   const Plan& plan_;
+  DataType type_;
   std::size_t element_bytes_;
   std::byte* parameters_ = nullptr;
+  std::byte* sparse_ = nullptr;
   std::vector<ChunkState> chunks_;
   std::vector<KeyState> keys_;
   std::uint64_t keys_under_way_ = 0;

@@ -43,11 +43,12 @@ void Exchange::use_memory(const ExchangeMemory& memory) {
   source_.checksums = memory.checksums;
   lanes_.use_checksums(memory.checksums);
   due_.land_in(memory.parameters);
+  due_.land_sparse_in(memory.sparse_replies);
 }
 
 void Exchange::start(KeyId key) {
   due_.push(key, [this](const Chunk& chunk) {
-    connections_[connection_of(chunk)].push(chunk.slot, due_.bytes_of(chunk));
+    connections_[connection_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
   });
 }
 
@@ -90,7 +91,9 @@ void Exchange::on_reply(CoreConnection& connection, const Completion& arrived) {
   const transport::Loss loss = due_.take(connection.chunks(), arrived);
   if (loss != transport::Loss::kNone) return fail(connection, loss);
   bytes_received_.add(arrived.bytes);
-  connection.on_reply(arrived.bytes);
+  if (!due_.may_be_sparse()) return connection.on_reply(arrived.bytes);
+  const std::uint32_t id = connection.chunks()[wire::reply_slot_of(arrived.immediate)];
+  connection.on_reply(due_.least_bytes_of(plan_->chunks[id]));
 }
 
 void Exchange::fail(const CoreConnection& connection, transport::Loss loss) {
@@ -107,7 +110,7 @@ void Exchange::expect(std::optional<KeyId> key) {
   const std::uint32_t first = plan_->first_chunk[*key];
   for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
     const Chunk& chunk = plan_->chunks[id];
-    if (due_.is_due(id)) needed_[connection_of(chunk)].add(due_.bytes_of(chunk));
+    if (due_.is_due(id)) needed_[connection_of(chunk)].add(due_.least_bytes_of(chunk));
   }
   for (std::size_t i = 0; i < needed_.size(); ++i) connections_[i].expect(needed_[i]);
 }

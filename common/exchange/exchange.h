@@ -23,8 +23,9 @@ struct ExchangeMemory {
   std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
   const std::byte* gradients = nullptr;  // the arena
   std::uint32_t* checksums = nullptr;    // by chunk, of what is pushed; null: there are none
-  std::byte* parameters = nullptr;  // the arena that replies are copied to; null: they are read
-                                    // where the server published them
+  std::byte* parameters = nullptr;      // the arena that replies are copied to; null: they are read
+                                        // where the server published them
+  std::byte* sparse_replies = nullptr;  // of the arena's size; null: replies are whole
 };
 
 struct ConnectionLoss {

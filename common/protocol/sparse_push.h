@@ -6,7 +6,8 @@
 //
 // It is used only where it has fewer bytes than the chunk, and takes the chunk's place in a window.
 // So the length, which every transport tells, tells it from a dense push. Elements that it leaves
-// out are 0. Pure functions; any thread; no allocation.
+// out are 0. A reply over tcp may look the same; those that it leaves out are as they were. Pure
+// functions; any thread; no allocation.
 #pragma once
 
 #include <cstddef>

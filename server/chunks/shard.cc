@@ -74,6 +74,9 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     chunk.left_out = layout.initial->left_out();
     elements_touched.add(chunk.place.elements);
   }
+  if (parameters_.memory()->sparse_replies) {
+    sparse_replies_.emplace(layout, chunks_.size(), parameters_.memory()->sparse_replies->data());
+  }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
   if (layout.checksums) {
     checks_.emplace(layout, core, chunks_);
@@ -152,7 +155,7 @@ PushResult Shard::add_own(const Push& arrived, ShardChunk& chunk) {
                            ? sums_.add(push.slot, push.worker, own, chunk.sum, elements)
                            : sums_.add_folded(push.slot, push.worker, own, chunk.sum, elements);
   if (is_last && checks_ && !check_rest(push.slot)) return PushResult::kCorrupt;
-  if (is_last) return watch_ ? finish_looking(push.slot) : finish(push.slot);
+  if (is_last) return finish_own(push.slot);
   return watch_ && watch_->ends_job() ? stop_for_values() : PushResult::kAccepted;
 }
 
@@ -190,6 +193,16 @@ PushResult Shard::add(const Push& push, ShardChunk& chunk) {
     return is_worker ? PushResult::kGathered : PushResult::kAccepted;
   }
   return racks_->is_root(chunk) ? finish(push.slot) : go_up(push.slot);
+}
+
+// The last push of a round of a job of one rack that is not plain. A deferred update comes later.
+PushResult Shard::finish_own(std::uint32_t slot) {
+  const bool compares = sparse_replies_ && !deferred_;
+  const ChunkPlace& place = chunks_[slot].place;
+  if (compares) sparse_replies_->begin(parameters_.published(place));
+  const PushResult result = watch_ ? finish_looking(slot) : finish(slot);
+  if (compares) sparse_replies_->end(slot, place.home, parameters_.published(place));
+  return result;
 }
 
 // The last push of a round that ends here.
@@ -345,7 +358,11 @@ void Shard::update_deferred(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   copying.copy_if_due(chunk);
   const bool is_left_out = deferred_->leaves_out_round();
+  if (sparse_replies_) sparse_replies_->begin(parameters_.published(chunk.place));
   chunk.skipped = !deferred_->update(slot);
+  if (sparse_replies_) {
+    sparse_replies_->end(slot, chunk.place.home, parameters_.published(chunk.place));
+  }
   if (is_left_out) ++chunk.left_out;
   complete(slot);
 }

@@ -19,6 +19,7 @@
 #include "server/chunks/push_checks.h"
 #include "server/chunks/rack_sums.h"
 #include "server/chunks/rounds/quorum_rounds.h"
+#include "server/chunks/sparse_replies.h"
 #include "server/chunks/value_watch.h"
 
 namespace phub::server {
@@ -116,6 +117,12 @@ class Shard {
   std::span<const std::byte> reply(std::uint32_t slot) const {
     return parameters_.published(chunks_[slot].place);
   }
+  // The same where that is smaller: what changed, for who has had all replies before.
+  bool has_sparse_replies() const { return sparse_replies_.has_value(); }
+  std::span<const std::byte> smallest_reply(std::uint32_t slot) const {
+    const auto changed = sparse_replies_->reply(slot, chunks_[slot].place.home);
+    return changed.empty() ? reply(slot) : changed;
+  }
   // Where a chunk is in the plan's arena, in bytes of the wire type.
   std::uint64_t reply_offset(std::uint32_t slot) const {
     return parameters_.arena_bytes(chunks_[slot].place);
@@ -169,6 +176,7 @@ class Shard {
   PushResult look_at(const Push& push, std::uint32_t elements, Contribution& own);
   PushResult join_round(const Push& push, const Contribution& own, ShardChunk& chunk);
   PushResult finish(std::uint32_t slot);
+  PushResult finish_own(std::uint32_t slot);
   PushResult finish_quorum_round(std::uint32_t slot);
   PushResult go_up(std::uint32_t slot);
   PushResult defer(std::uint32_t slot);
@@ -192,11 +200,12 @@ class Shard {
       unchecked_;       // slots, the first, whose pushes go without a checksum: all or none
   WorkerSets arrived_;  // by slot: whose pushes are not replied to
   PushSums sums_;       // of workers; with several racks, of racks
-  std::optional<RackSums> racks_;            // none: one rack
-  std::optional<QuorumRounds> rounds_;       // none: a round has every worker's push
-  std::optional<DeferredUpdates> deferred_;  // none: updates are made with the last push
-  std::optional<ValueWatch> watch_;          // none: nobody looks at what is pushed
-  std::optional<PushChecks> checks_;         // none: pushes have no checksums
+  std::optional<RackSums> racks_;                // none: one rack
+  std::optional<QuorumRounds> rounds_;           // none: a round has every worker's push
+  std::optional<DeferredUpdates> deferred_;      // none: updates are made with the last push
+  std::optional<ValueWatch> watch_;              // none: nobody looks at what is pushed
+  std::optional<PushChecks> checks_;             // none: pushes have no checksums
+  std::optional<SparseReplies> sparse_replies_;  // none: replies are whole
 };
 
 }  // namespace phub::server

@@ -141,6 +141,14 @@ std::size_t Replies::take_replies(Connection& connection, std::span<Write> write
   return count;
 }
 
+void Replies::shorten(const Connection& connection, std::span<Write> replies) {
+  for (Write& reply : replies) {
+    const auto payload = connection.job->shard.smallest_reply(wire::reply_slot_of(reply.immediate));
+    reply.data = payload.data();
+    reply.bytes = static_cast<std::uint32_t>(payload.size());
+  }
+}
+
 // The same of what goes to a rack above: words, then sums.
 std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) {
   const auto word = [&](const auto& value, std::uint64_t at, std::uint32_t slot) {
@@ -181,6 +189,7 @@ bool Replies::send(Connection& connection) {
     const std::span<Write> free(writes.data(), room);
     const std::size_t count =
         is_above ? take_sums(connection, free) : take_replies(connection, free, now);
+    if (connection.sparse_replies) shorten(connection, free.first(count));
     std::size_t bytes = 0;
     for (const Write& write : free.first(count)) bytes += write.bytes;
     connection.endpoint->post(connection.peer, free.first(count));

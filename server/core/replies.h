@@ -44,6 +44,7 @@ class Replies {
   bool send(Connection& connection);
   std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
                            std::uint64_t now);
+  static void shorten(const Connection& connection, std::span<transport::Write> replies);
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
   void complete_below(JobOnCore& job, std::uint32_t slot);
   void mark(Connection& connection);

@@ -26,6 +26,7 @@ constexpr std::uint64_t kBytesOfValues = 96;    // of a worker on a core, where 
 constexpr std::uint64_t kBytesOfChecks = 64;    // the same, where pushes have checksums
 constexpr std::uint64_t kBytesOfPusher = 2;     // of a push, where it is to be known whose it is
 constexpr std::uint64_t kBytesOfSlotsEnd = 64;  // of a window: behind a chunk, for its checksum
+constexpr std::uint64_t kBytesOfCompared = 8;   // of an element of the longest chunk, on a core
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -60,8 +61,9 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
   const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest;
-  return elements * (wire + master + sum + up + state_arrays(layout) * sizeof(float));
+  return elements * (wire + master + sum + replies + up + state_arrays(layout) * sizeof(float));
 }
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
@@ -109,7 +111,11 @@ std::uint64_t bytes_copied(const JobLayout& layout) {
 }
 
 std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {
-  return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed_here(layout));
+  const Placed placed = placed_here(layout);
+  const std::uint64_t compared =
+      has_sparse_replies(layout) ? layout.plan->max_chunk_elements * kBytesOfCompared : 0;
+  return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed) +
+         placed.cores * compared;
 }
 
 std::uint64_t bytes_at_least(const JobLayout& layout, const PlanInput& input,

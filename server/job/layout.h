@@ -64,6 +64,15 @@ inline std::uint32_t seats(const JobLayout& layout) {
   return layout.workers + layout.rack.racks() - 1;
 }
 
+// Whether replies over tcp may have only what changed: where a round has every worker's push, so
+// that each has had all replies before, and where an update may leave something as it was. In 16
+// bits that is so under any rule.
+inline bool has_sparse_replies(const JobLayout& layout) {
+  return layout.encoding == Encoding::kSparse && has_parameters(layout.rule) &&
+         layout.rounds.waits_for_all() && layout.rack.is_alone() &&
+         (layout.rule == RuleKind::kSgd || layout.wire_type != DataType::kFloat32);
+}
+
 // Whether a chunk's sum waits for its update: until the whole key's is there, until the
 // workers have voted, until the norm of all is known, or to see whether it is finite.
 inline bool sums_wait(const JobLayout& layout) {

@@ -32,7 +32,8 @@ struct JobMemory {
   std::unique_ptr<SharedMemory> rack_sums;
   std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
 
-  std::unique_ptr<NormBoard> norms;  // null: gradients are not clipped
+  std::unique_ptr<Mapping> sparse_replies;  // as `published`; null: replies are whole
+  std::unique_ptr<NormBoard> norms;         // null: gradients are not clipped
 
   // `published_pages`: where RDMA devices read, kReserved.
   static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
@@ -56,6 +57,10 @@ struct JobMemory {
     if (!layout.rack.is_alone()) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_sums,
                             SharedMemory::create("phub-rack-sums", memory->rack_bytes()));
+    }
+    if (has_sparse_replies(layout)) {
+      PHUB_ASSIGN_OR_RETURN(memory->sparse_replies,
+                            Mapping::anonymous(elements * size_of(layout.wire_type)));
     }
     if (layout.clip_norm > 0.0F) {
       memory->norms = std::make_unique<NormBoard>(*layout.plan, layout.server_index);
@@ -83,7 +88,8 @@ struct JobMemory {
   // Of one element of a chunk that has had a round.
   std::size_t element_bytes() const {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
-    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_rests)) /
+    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_rests) +
+            bytes(sparse_replies)) /
                arena.elements() +
            (rack_sums ? sizeof(float) : 0);
   }

@@ -11,6 +11,8 @@
 
 #include "common/base/whole_file.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/options/encoding_choice.h"
+#include "worker/cli/options/exit_status.h"
 #include "worker/cli/options/model_choice.h"
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
@@ -111,7 +113,7 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
   return {};
 }
 
-Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
+Status run(const ProfileArguments& arguments, WorkerConfig config) {
   auto network = network_of(config.model());
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
@@ -119,6 +121,8 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   if (session.executor.backend == train::BackendKind::kCuda) {
     return run_device(arguments, config, graph, session);
   }
+  session.note = print_note;
+  PHUB_RETURN_IF_ERROR(agree_on_encoding(config, session));
   ProfileSubject subject{.model = session.model,
                          .backend = config.train().backend(),
                          .compute_type = std::string(name_of(session.executor.compute_type)),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "worker/cli/commands.h"
+#include "worker/cli/options/encoding_choice.h"
 #include "worker/cli/options/exit_status.h"
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
@@ -56,10 +57,9 @@ Ending train_command(const TrainArguments& arguments) {
   }
   options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
   options.note = print_note;
-  const Status shared = agree_on_shares(*config, options);
-  if (!shared.ok()) {
-    return fail(shared, shared.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed);
-  }
+  Status agreed = agree_on_shares(*config, options);
+  if (agreed.ok()) agreed = agree_on_encoding(*config, options);
+  if (!agreed.ok()) return fail(agreed);
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
       [&] { return stop.requested(); });

@@ -62,9 +62,11 @@ struct ClientOptions {
   float clip_norm = 0.0F;         // of all keys' averaged gradients; 0: no bound
   double ema_decay = 0.0;         // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};      // for rules with parameters; the same at each worker
-  CompressOptions compress = {};  // of what this worker pushes; the sums come back whole
-  bool deterministic = true;      // sum in order of worker index: bit-identical from run to run
-  RoundPolicy rounds = {};        // with a quorum: not deterministic, nor with racks, lars or votes
+  // Of what this worker pushes. Sums come back whole; of sparse pushes and rule sgd, or any rule
+  // with parameters in 16 bits, over tcp what changed of the parameters does.
+  CompressOptions compress = {};
+  bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
+  RoundPolicy rounds = {};    // with a quorum: not deterministic, nor with racks, lars or votes
   std::uint32_t chunk_bytes = 32 * 1024;
   WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
   bool checksums = false;  // of each pushed chunk; the server that finds another ends the job

@@ -209,13 +209,16 @@ struct Run {
 
 RunDescription describe(const SessionOptions& options, const GradientExchange& exchange,
                         std::uint64_t first_step) {
+  const auto& encoding = options.report.encoding;
   return {.model = options.model,
           .transport = std::string(exchange.facts().transport),
           .worker_index = exchange.facts().worker_index,
           .workers = exchange.facts().workers,
           .batch = options.executor.batch,
           .seed = options.seed,
-          .first_step = first_step};
+          .first_step = first_step,
+          .encoding = encoding ? encoding->chosen : "",
+          .predicted = encoding ? encoding->predicted : std::vector<PredictedEncoding>()};
 }
 
 // "model.safetensors" -> "model.without-snapshot.safetensors".

@@ -20,6 +20,7 @@
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/loss_scaler.h"
+#include "worker/train/report/predicted_encoding.h"
 #include "worker/train/schedule.h"
 
 namespace phub::train {
@@ -59,11 +60,17 @@ struct CheckpointOptions {
 };
 
 struct ReportOptions {
+  // How gradients travel, where workers have agreed on that.
+  struct Encoding {
+    std::string chosen{};
+    std::vector<PredictedEncoding> predicted{};
+  };
   std::filesystem::path metrics{};      // empty: none
   std::filesystem::path tensorboard{};  // a folder; empty: none
   enum class Print { kNothing, kFirstWorker, kAlways };
   Print print = Print::kNothing;  // a line for each epoch
   bool bar = false;               // and a bar while it runs
+  std::optional<Encoding> encoding{};
 };
 
 struct SessionOptions {

@@ -209,6 +209,63 @@ TEST_CASE("what is pushed for an update that is left out is in later ones, over 
   }
 }
 
+// Over tcp replies have what changed, over others all: the parameters are the same.
+TEST_CASE("with a rule every worker has the same parameters in each round, over each transport") {
+  const DataType type = GENERATE(DataType::kFloat32, DataType::kBfloat16);
+  const RuleKind rule = GENERATE(RuleKind::kSgd, RuleKind::kMomentum);
+  std::vector<std::vector<std::byte>> wanted;  // by round, of all keys
+  for (const std::string& transport : tested_transports()) {
+    INFO(transport << " " << name_of(type) << " " << name_of(rule));
+    const auto server = std::move(*TestServer::start(2));
+    const ClientOptions options = {.servers = {server->address()},
+                                   .job = "replies",
+                                   .workers = kWorkers,
+                                   .transport = transport,
+                                   .wire_type = type,
+                                   .rule = rule,
+                                   .hyper = {.learning_rate = 0.25F, .momentum = 0.5F},
+                                   .compress = {.encoding = Encoding::kSparse, .dense_below = 1000},
+                                   .timeout = kHangGuard};
+    std::vector<std::vector<std::vector<std::byte>>> seen(kWorkers);
+    std::vector<ClientStatistics> statistics(kWorkers);
+    const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+      const std::uint32_t worker = client.worker_index();
+      const auto set = [&](KeyId key, std::uint32_t round) {
+        std::vector<float> values(kKeys[key].elements);
+        fill(values, worker, round, key);
+        kernels::convert(client.gradient_bytes(key).data(), type,
+                         reinterpret_cast<const std::byte*>(values.data()), DataType::kFloat32,
+                         values.size());
+      };
+      for (KeyId key = 0; key < kKeys.size(); ++key) set(key, 99);
+      PHUB_RETURN_IF_ERROR(client.initialise());
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        for (KeyId key = 0; key < kKeys.size(); ++key) {
+          set(key, round);
+          PHUB_RETURN_IF_ERROR(client.push(key));
+        }
+        PHUB_RETURN_IF_ERROR(client.wait_all());
+        std::vector<std::byte>& all = seen[worker].emplace_back();
+        for (KeyId key = 0; key < kKeys.size(); ++key) {
+          const auto bytes = client.parameter_bytes(key);
+          all.insert(all.end(), bytes.begin(), bytes.end());
+        }
+      }
+      statistics[worker] = client.statistics();
+      return Status();
+    });
+    INFO(status.message());
+    REQUIRE(status.ok());
+    if (wanted.empty()) wanted = seen[0];
+    for (const auto& own : seen) CHECK(own == wanted);
+    // A whole reply in each round, and the initial one.
+    const std::uint64_t whole = wanted[0].size() * (kRounds + 1);
+    const bool is_sparse = transport == "tcp" && rule == RuleKind::kSgd;
+    CHECK(statistics[0].bytes_received >= (is_sparse ? wanted[0].size() : 0));
+    CHECK((statistics[0].bytes_received < whole / 3) == is_sparse);
+  }
+}
+
 TEST_CASE("a key that is too large to select from is refused before any server is asked") {
   const auto client =
       Client::connect({.servers = {"127.0.0.1:1"}, .compress = {.encoding = Encoding::kSparse}});

@@ -75,6 +75,25 @@ TEST_CASE("tables of rounds with a quorum are counted") {
   }
 }
 
+TEST_CASE("what sparse replies take is counted") {
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    JobLayout layout = layout_of(1 << 20, 32768, 2, RuleKind::kSgd);
+    layout.wire_type = type;
+    const std::uint64_t dense = bytes_needed(layout);
+    layout.encoding = Encoding::kSparse;
+    CHECK(bytes_needed(layout) == dense + (1U << 20U) * size_of(type));
+    const auto memory = std::move(*JobMemory::create(layout));
+    CHECK(memory->arena.elements() * memory->element_bytes() >= bytes_needed(layout));
+  }
+  const std::size_t before = allocated();
+  JobLayout layout = layout_of(4 << 20, 32768, 1, RuleKind::kSgd);
+  layout.encoding = Encoding::kSparse;
+  const auto memory = std::move(*JobMemory::create(layout));
+  const auto on_core = std::move(*JobOnCore::create(layout, 0, memory));
+  const Connection connection(on_core.get(), 0);
+  CHECK(bytes_of_bookkeeping(layout) >= allocated() - before);
+}
+
 TEST_CASE("before a job is planned the least that it takes is known") {
   for (const RuleKind rule : {RuleKind::kSum, RuleKind::kSgd, RuleKind::kLars}) {
     for (const std::uint32_t workers : {1U, 64U}) {

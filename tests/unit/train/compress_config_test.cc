@@ -25,6 +25,16 @@ TEST_CASE("a compress section that makes no sense names field and cure") {
       {"train { compress { density: 1.5 } }", "train.compress.density:", "at most 1"},
       {"train { compress { momentum: 1 } }", "train.compress.momentum:", "below 1"},
       {"train { compress { encoding: \"int3\" } }", "train.compress.encoding:", "int4"},
+      {"train { compress { encoding: \"int8\" link_mbit: 100 } }",
+       "train.compress.link_mbit:", "unless encoding is \"auto\""},
+      {"train { compress { encoding: \"auto\" link_mbit: 0 } }",
+       "train.compress.link_mbit:", "leave it out"},
+      {"train { compress { encoding: \"auto\" link_mbit: inf } }",
+       "train.compress.link_mbit:", "above 0"},
+      {"optimizer { rule: \"sgd\" } train { compress { encoding: \"auto\" momentum: 0.9 } }",
+       "train.compress.momentum:", "encoding: \"auto\""},
+      {"optimizer { rule: \"lars\" } train { compress { encoding: \"auto\" } }",
+       "train.compress.encoding:", "optimizer.rule: \"lars\""},
       {"train { compress { encoding: \"int8\" density: 0.1 } }",
        "train.compress.density:", "no effect"},
       {"train { compress { selector: \"best\" } }", "train.compress.selector:", "mstopk"},
@@ -49,6 +59,11 @@ TEST_CASE("a compress section that makes no sense names field and cure") {
     CHECK_THAT(error_with(c.text),
                StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
   }
+}
+
+TEST_CASE("what is left to the links' speed may say how each encoding would be") {
+  CHECK(error_with("train { compress { encoding: \"auto\" density: 0.02 selector: \"exact\" "
+                   "warm_up_steps: 4 link_mbit: 100 } }") == "no error");
 }
 
 TEST_CASE("compress goes with rounds that have a quorum, whatever becomes of late pushes") {

@@ -238,7 +238,8 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
       ->type_name("FACTOR");
   add("--compress", "train.compress.encoding", "HOW",
-      "Push less of each gradient: sparse (its largest elements), int8 or int4; the rest later");
+      "Push less of each gradient: sparse (its largest elements), int8, int4, or auto; the rest "
+      "later");
   add("--density", "train.compress.density", "SHARE", "With sparse: so much of each gradient");
   add("--watch-values", "watch_values", "WHAT",
       "Who pushes NaNs and infinities: off, name (servers tell it), or fail (and end the job)");

@@ -63,7 +63,8 @@ LarsOptions lars_of(const OptimizerConfig& optimizer) {
 CompressOptions compress_of(const TrainConfig& train) {
   if (!train.has_compress()) return {};
   const CompressConfig& compress = train.compress();
-  return {.encoding = kEncodingWords.parse(compress.encoding()).value(),
+  // "auto" is agreed on before the job is joined.
+  return {.encoding = kEncodingWords.parse(compress.encoding()).value_or(Encoding::kDense),
           .density = compress.density(),
           .dense_below = compress.dense_below(),
           .error_feedback = compress.error_feedback(),

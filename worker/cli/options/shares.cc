@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/config/payload.h"
-#include "worker/cli/options/run_options.h"
+#include "worker/cli/options/meeting.h"
 #include "worker/client/phub.h"
 #include "worker/train/measure/step_bench.h"
 #include "worker/train/shares.h"
@@ -15,24 +15,6 @@ namespace {
 
 constexpr std::uint32_t kWarmUpSteps = 3;
 constexpr std::uint32_t kTimedSteps = 9;
-
-ClientOptions meeting_of(const WorkerConfig& config) {
-  ClientOptions options = client_of(config);
-  options.job += ".shares";
-  options.rule = RuleKind::kSum;
-  options.wire_type = DataType::kFloat32;
-  options.rack_wire_type = DataType::kFloat32;
-  options.hyper = {.gradient_scale = 0.0F};
-  options.lars = {};
-  options.adaptive = {};
-  options.clip_norm = 0.0F;
-  options.watch_values = WatchValues::kOff;
-  options.checksums = false;
-  options.ema_decay = 0.0;
-  options.loss_scale = {};
-  options.compress = {};
-  return options;
-}
 
 // Images a second.
 Result<float> speed_of(const train::SessionOptions& options) {
@@ -52,7 +34,7 @@ Result<float> speed_of(const train::SessionOptions& options) {
 
 Status agree_on_shares(WorkerConfig& config, train::SessionOptions& options) {
   if (!config.train().has_share()) return {};
-  PHUB_ASSIGN_OR_RETURN(const auto client, Client::connect(meeting_of(config)));
+  PHUB_ASSIGN_OR_RETURN(const auto client, Client::connect(meeting_of(config, ".shares")));
   PHUB_RETURN_IF_ERROR(client->register_keys({{.name = "weights", .elements = config.workers()}}));
   const std::uint32_t index = client->worker_index();
   // All are here, and measure at the same time: they may share a machine.

@@ -20,11 +20,17 @@ Result<std::unique_ptr<Metrics>> Metrics::open(const std::filesystem::path& path
 }
 
 void Metrics::start(const RunDescription& run) {
-  file_ << Json{{"event", "start"},           {"model", run.model},
-                {"transport", run.transport}, {"worker", run.worker_index},
-                {"workers", run.workers},     {"batch", run.batch},
-                {"seed", run.seed},           {"first_step", run.first_step}}
-        << std::endl;
+  Json line = {{"event", "start"},           {"model", run.model},
+               {"transport", run.transport}, {"worker", run.worker_index},
+               {"workers", run.workers},     {"batch", run.batch},
+               {"seed", run.seed},           {"first_step", run.first_step}};
+  if (!run.encoding.empty()) line["encoding"] = run.encoding;
+  for (const PredictedEncoding& each : run.predicted) {
+    line["predicted"].push_back({{"encoding", each.encoding},
+                                 {"step_seconds", each.step_seconds},
+                                 {"exchange_seconds", each.exchange_seconds}});
+  }
+  file_ << line << std::endl;
 }
 
 void Metrics::step(const StepReport& report) {

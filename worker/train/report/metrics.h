@@ -7,10 +7,12 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/observer.h"
+#include "worker/train/report/predicted_encoding.h"
 
 namespace phub::train {
 
@@ -22,6 +24,8 @@ struct RunDescription {
   std::uint32_t batch = 0;
   std::uint64_t seed = 0;
   std::uint64_t first_step = 0;
+  std::string encoding{};  // empty: it was not chosen by what was predicted
+  std::vector<PredictedEncoding> predicted{};
 };
 
 class Metrics {
