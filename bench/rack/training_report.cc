@@ -7,10 +7,10 @@
 namespace phub::bench {
 namespace {
 
-std::vector<double> rates_of(const std::vector<TrainedEpoch>& epochs) {
-  std::vector<double> rates;
-  for (const TrainedEpoch& epoch : epochs) rates.push_back(epoch.images_per_second);
-  return rates;
+std::vector<double> of_each(const std::vector<TrainedEpoch>& epochs, double TrainedEpoch::*field) {
+  std::vector<double> values;
+  for (const TrainedEpoch& epoch : epochs) values.push_back(epoch.*field);
+  return values;
 }
 
 std::vector<double> exchange_shares(const std::vector<TrainedEpoch>& epochs) {
@@ -26,7 +26,7 @@ std::vector<double> exchange_shares(const std::vector<TrainedEpoch>& epochs) {
 std::string training_table(const std::vector<TrainedEpoch>& epochs) {
   const TrainedEpoch& last = epochs.back();
   Table table("an epoch|>median|>least|>most");
-  const Spread rates = spread_of(rates_of(epochs));
+  const Spread rates = spread_of(of_each(epochs, &TrainedEpoch::images_per_second));
   table.add({"images/s, all workers", fmt::format("{:.1f}", rates.median),
              fmt::format("{:.1f}", rates.min), fmt::format("{:.1f}", rates.max)});
   const Spread shares = spread_of(exchange_shares(epochs));
@@ -44,14 +44,20 @@ std::string training_table(const std::vector<TrainedEpoch>& epochs) {
 
 nlohmann::ordered_json training_json(const std::vector<TrainedEpoch>& epochs) {
   const TrainedEpoch& last = epochs.back();
-  nlohmann::ordered_json object = {{"steps", steps_of(epochs)},
-                                   {"epochs", epochs.size()},
-                                   {"images_per_second_p50", median(rates_of(epochs))},
-                                   {"images_per_second_of_epochs", rates_of(epochs)},
-                                   {"exchange_share_p50", median(exchange_shares(epochs))},
-                                   {"loss", last.loss},
-                                   {"train_accuracy", last.train_accuracy}};
-  if (last.test_accuracy >= 0) object["test_accuracy"] = last.test_accuracy;
+  nlohmann::ordered_json object = {
+      {"steps", steps_of(epochs)},
+      {"epochs", epochs.size()},
+      {"images_per_second_p50", median(of_each(epochs, &TrainedEpoch::images_per_second))},
+      {"images_per_second_of_epochs", of_each(epochs, &TrainedEpoch::images_per_second)},
+      {"exchange_share_p50", median(exchange_shares(epochs))},
+      {"seconds_of_epochs", of_each(epochs, &TrainedEpoch::seconds)},
+      {"loss_of_epochs", of_each(epochs, &TrainedEpoch::loss)},
+      {"loss", last.loss},
+      {"train_accuracy", last.train_accuracy}};
+  if (last.test_accuracy >= 0) {
+    object["test_accuracy_of_epochs"] = of_each(epochs, &TrainedEpoch::test_accuracy);
+    object["test_accuracy"] = last.test_accuracy;
+  }
   return object;
 }
 

@@ -91,6 +91,34 @@ std::string cpu_note(const Record& run) {
                   yes_in(run, "links_are_the_limit")));
 }
 
+// Of trainings: what each of their epochs ended with, over the seconds that they had trained.
+std::string curves_figure(const Records& records, const char* field, const char* caption,
+                          std::string (*shown)(double)) {
+  plots::LinePlot plot;
+  plot.axis = "seconds of training";
+  plot.x_figure = [](double seconds) { return fmt::format("{:.4g}", seconds); };
+  plot.y_figure = shown;
+  for (const Record& run : records) {
+    const std::vector<double> seconds = numbers_in(run, "seconds_of_epochs");
+    const std::vector<double> values = numbers_in(run, field);
+    if (seconds.empty() || values.size() != seconds.size()) continue;
+    plot.lines.push_back({word_in(run, "title"), {}, true});
+    double at = 0.0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      at += std::max(0.0, seconds[i]);
+      plot.lines.back().points.push_back({at, values[i]});
+    }
+  }
+  return plot.lines.empty() ? "" : figure(caption, plot);
+}
+
+std::string curves_html(const Records& records) {
+  return side_by_side(curves_figure(records, "loss_of_epochs", "Loss of each epoch (measured)",
+                                    [](double loss) { return fmt::format("{:.4g}", loss); }) +
+                      curves_figure(records, "test_accuracy_of_epochs",
+                                    "Accuracy on the test images (measured)", human_share));
+}
+
 std::string replay_of(const Record& record) {
   return fmt::format("{}, {}, {}", word_in(record, "network"), word_in(record, "policy"),
                      counted_in(record, "workers", "worker"));
@@ -164,7 +192,7 @@ Section rack_section(const Records& records) {
     if (records.size() > 1) details += heading(word_in(run, "title"));
     details += cpu_note(run) + faults_html(run) + links_html(run);
   }
-  return {"Racks", "measured", table.to_html() + details};
+  return {"Racks", "measured", table.to_html() + curves_html(records) + details};
 }
 
 }  // namespace phub::bench::report

@@ -198,6 +198,19 @@ TEST_CASE("a rack's faults, trainings and dropped packets are shown") {
              Contains("1,234") && Contains("98.5 %") && Contains(">7<") && Contains("sent again"));
 }
 
+TEST_CASE("trainings of racks are curves over the seconds that they took") {
+  const std::string page = page_with(
+      R"({"bench":"rack","title":"fast one","seconds_of_epochs":[1,2],"loss_of_epochs":[0.5,0.25],"test_accuracy_of_epochs":[0.9,0.95]})"
+      "\n"
+      R"({"bench":"rack","title":"cut one","seconds_of_epochs":[1,2],"loss_of_epochs":[0.5]})"
+      "\n"
+      R"({"bench":"rack","title":"slow one","seconds_of_epochs":[4,8],"loss_of_epochs":[0.5,0.25]})");
+  CHECK_THAT(page, Contains("Loss of each epoch") && Contains("Accuracy on the test images") &&
+                       Contains("seconds of training"));
+  const auto curves = page.substr(page.find("Loss of each epoch"));
+  CHECK_THAT(curves, Contains("fast one") && Contains("slow one"));
+}
+
 TEST_CASE("a curve has a mark where a deployment breaks even") {
   const std::string point =
       R"({"bench":"dollars","what":"curve","axis":"gpu-speed","deployment":"a",)"
