@@ -25,10 +25,13 @@ Status JobLinks::allocate() {
       SharedMemory::create("phub-gradients", shared_memory_bytes(plan(), size_of(job_.wire_type)),
                            shares ? Pages::kTransparent : pages));
   if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
-  const bool in_place =
-      choices_.name == "shm" && job_.membership.joined.size() == 1 && !job_.has_quorum;
+  const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1 &&
+                        !job_.has_quorum && !job_.passes_norms;
   if (!in_place) {
-    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena_bytes(), pages));
+    const std::size_t bytes = job_.passes_norms
+                                  ? parameters_and_norms_bytes(plan(), size_of(job_.wire_type))
+                                  : arena_bytes();
+    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(bytes, pages));
     parameters_ = local_parameters_->data();
   }
   const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
@@ -36,7 +39,11 @@ Status JobLinks::allocate() {
   exchange_->lanes().delay_tcp(job_.tcp_delay);
   exchange_->use_memory({.hyper = memory_->data(),
                          .gradients = gradients(),
-                         .parameters = in_place ? nullptr : local_parameters_->data()});
+                         .parameters = in_place ? nullptr : local_parameters_->data(),
+                         .norms = job_.passes_norms
+                                      ? local_parameters_->data() +
+                                            norm_line_offset(plan(), 0, 0, size_of(job_.wire_type))
+                                      : nullptr});
   return {};
 }
 

@@ -34,6 +34,8 @@ struct LinkedJob {
   // The server updates what it has replied with while this worker computes, so replies are copied;
   // and any worker may come to lead, so all say their hyper-parameters.
   bool has_quorum = false;
+  // It clips over several servers, whose cores tell norms.
+  bool passes_norms = false;
 };
 
 class JobLinks {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "common/base/check.h"
 #include "kernels/clip.h"
@@ -38,6 +39,7 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
              (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
   const Plan& plan = *plan_;
   if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);
+  if (clips_over_servers(layout)) words_.emplace(layout.workers, chunks.size());
   for (std::uint32_t slot = 0; slot < ids_.size(); ++slot) {
     const Chunk& chunk = plan.chunks[ids_[slot]];
     const bool goes_on =
@@ -80,8 +82,9 @@ void DeferredUpdates::look_at(std::uint32_t slot) {
       norms_->squares(run).gradients = kernels::sum_of_squares(sum + offset, elements);
     }
   } else if (clip_norm_ > 0.0F) {
-    parameters_.memory()->norms->set(chunk.rounds, ids_[slot],
-                                     kernels::sum_of_squares(sum, chunk.place.elements));
+    const double squares = kernels::sum_of_squares(sum, chunk.place.elements);
+    words_ ? words_->set(slot, squares)
+           : parameters_.memory()->norms->set(chunk.rounds, ids_[slot], squares);
   } else {
     finite_[slot] = kernels::all_finite({chunk.sum.data, DataType::kFloat32}, chunk.place.elements);
   }
@@ -92,9 +95,7 @@ DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
   look_at(slot);
   Group& group = groups_[group_of_[slot]];
   ++group.summed;
-  if (clip_norm_ > 0.0F && group.summed == group.slots) {
-    parameters_.memory()->norms->post(chunks_[slot].rounds, core_);
-  }
+  if (clip_norm_ > 0.0F && group.summed == group.slots) post_norm(chunks_[slot].rounds);
   if (!is_due(group)) return Due::kLater;
   if (group.slots > 1 || clip_norm_ > 0.0F) {
     due_.push(group_of_[slot]);
@@ -110,9 +111,27 @@ bool DeferredUpdates::is_due(const Group& group) const {
   return votes_.are_all() && chunks_[group.first_slot].rounds == votes_.round();
 }
 
+// All squares of the core are there.
+void DeferredUpdates::post_norm(std::uint64_t round) {
+  JobMemory& memory = *parameters_.memory();
+  if (!words_) return memory.norms->post(round, core_);
+  const double squares = words_->ask();
+  std::memcpy(memory.norm_line(core_), &squares, sizeof(squares));
+  asks_ = true;
+}
+
+// Of all gradients of the job. REQUIRES: is_norm_known.
+double DeferredUpdates::take_squares(std::uint64_t round) {
+  if (!words_) return parameters_.memory()->norms->sum(round);
+  const double squares = words_->sum();
+  words_->end();
+  return squares;
+}
+
 // In the midst of a group it is.
 bool DeferredUpdates::is_norm_known() const {
   if (taken_ > 0) return true;
+  if (words_) return words_->is_known();
   return parameters_.memory()->norms->is_whole(chunks_[groups_[due_.front()].first_slot].rounds);
 }
 
@@ -145,8 +164,7 @@ void DeferredUpdates::prepare(Group& group) {
   clip_ = 1.0F;
   const float gradient_scale = unscaled_hyper(first).gradient_scale;
   if (clip_norm_ > 0.0F) {
-    const double squares = parameters_.memory()->norms->sum(first.rounds);
-    clip_ = kernels::clip_coefficient(clip_norm_, squares, gradient_scale);
+    clip_ = kernels::clip_coefficient(clip_norm_, take_squares(first.rounds), gradient_scale);
   }
   for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
     norms_->find_trust(key, gradient_scale);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/protocol/sparse_push.h"
+#include "common/protocol/window_layout.h"
 #include "kernels/quantise.h"
 
 namespace phub::server {
@@ -73,6 +74,11 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     elements_touched.add(chunk.place.elements);
   }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
+  if (clips_over_servers(layout)) {
+    norm_word_ = {parameters_.memory()->norm_line(core), sizeof(double)};
+    norm_landing_ =
+        norm_line_offset(*layout.plan, layout.server_index, core, size_of(layout.wire_type));
+  }
   if (layout.watch_values == WatchValues::kOff) return;
   watch_.emplace(layout, core, chunks_);
   if (racks_) racks_->watch(*watch_);

@@ -55,6 +55,18 @@ class Shard {
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   PushResult on_push(const Push& push);
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
+  // ---- Of a job that clips over several servers: what a worker tells of all gradients' norm ----
+  NormOutcome tell_norm(std::uint32_t worker, double squares) {
+    if (stopped_) return NormOutcome::kStopped;
+    return deferred_ ? deferred_->tell_norm(worker, squares) : NormOutcome::kUnasked;
+  }
+  // After kDifferent: who told another number than most.
+  std::uint32_t odd_teller() const { return deferred_->odd_teller(); }
+  // Whether norm_word is to be told to all workers; after kDeferred or kUpdatesDue, once.
+  bool take_norm_question() { return deferred_ && deferred_->take_question(); }
+  std::span<const std::byte> norm_word() const { return norm_word_; }
+  // Where a worker has a place for it, in bytes from its parameters on.
+  std::uint64_t norm_landing() const { return norm_landing_; }
 
   // Neither of several racks nor with a quorum, pushes are dense, and nobody looks at them.
   bool is_plain() const { return is_plain_; }
@@ -95,7 +107,7 @@ class Shard {
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
-  // Updates are due, or will be when other cores have their sums.
+  // Updates are due, or will be when the norm is known.
   bool awaits_updates() const { return !stopped_ && deferred_ && deferred_->awaits(); }
   // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
   // returns it: it is complete now. REQUIRES: has_due.
@@ -169,6 +181,8 @@ class Shard {
   bool stopped_ = false;
   BufferPool& staging_;
   ChunkParameters parameters_;
+  std::span<const std::byte> norm_word_;  // empty: the job does not clip over several servers
+  std::uint64_t norm_landing_ = 0;
   std::vector<ShardChunk> chunks_;
   WorkerSets arrived_;                       // by slot: whose pushes are not replied to
   PushSums sums_;                            // of workers; with several racks, of racks

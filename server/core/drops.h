@@ -29,14 +29,15 @@ enum class Drop : std::size_t {
   kBadVote,    // a vote that the job does not take
   kBadHyper,   // hyper-parameters that are no numbers, or out of range
   kBadSparse,  // a sparse push with a wrong count, or indices out of range or order
+  kBadNorm,    // a word about the norm of all gradients that is not wanted, or not the others'
   kCount,
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
-    "bad hello",     "handshake timeout",  "turned out",       "wrong secret",   "expired secret",
-    "unknown job",   "refused connection", "wrong encryption", "bad frame",      "bad length",
-    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",     "late write",
-    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push"};
+    "bad hello",     "handshake timeout",  "turned out",       "wrong secret",    "expired secret",
+    "unknown job",   "refused connection", "wrong encryption", "bad frame",       "bad length",
+    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",      "late write",
+    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push", "bad norm"};
 
 class DropCounters {
  public:

@@ -23,6 +23,7 @@ constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffe
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
 constexpr std::uint64_t kBytesOfValues = 96;  // of a worker on a core, where these are watched
+constexpr std::uint64_t kBytesOfNorm = 9;     // of a worker on a core: its word of a norm
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -68,8 +69,9 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
   const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
-  const std::uint64_t values = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
-  return placed.cores * (kBytesOfCore + workers * values) + placed.chunks * chunk +
+  std::uint64_t member = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
+  if (clips_over_servers(layout)) member += kBytesOfNorm;
+  return placed.cores * (kBytesOfCore + workers * member) + placed.chunks * chunk +
          placed.segments * run + (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }

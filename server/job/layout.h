@@ -70,6 +70,11 @@ inline bool sums_wait(const JobLayout& layout) {
          layout.clip_norm > 0.0F;
 }
 
+// Whether the norm comes from the cores of several servers, by way of the workers.
+inline bool clips_over_servers(const JobLayout& layout) {
+  return layout.clip_norm > 0.0F && layout.plan && layout.plan->core_chunks.size() > 1;
+}
+
 // Whether many sums wait at once; a static scale looks at one and lets it go.
 inline bool defers_updates(const JobLayout& layout) {
   return needs_whole_keys(layout.rule) || layout.loss_scale.kind == LossScaling::kVoted ||

@@ -109,11 +109,23 @@ class RuleSpecification {
     }
   }
 
+  double squares_of(const Chunk& chunk) const {
+    return kernels::reference::sum_of_squares(sum_.data() + chunk.arena_offset, chunk.elements);
+  }
+
+  // With one server chunk by chunk; with several, core by core.
   double all_squares() const {
     double squares = 0.0;
-    for (const Chunk& chunk : plan_.chunks) {
-      squares +=
-          kernels::reference::sum_of_squares(sum_.data() + chunk.arena_offset, chunk.elements);
+    if (plan_.core_chunks.size() == 1) {
+      for (const Chunk& chunk : plan_.chunks) squares += squares_of(chunk);
+      return squares;
+    }
+    for (const auto& cores : plan_.core_chunks) {
+      for (const auto& chunks : cores) {
+        double part = 0.0;
+        for (const std::uint32_t id : chunks) part += squares_of(plan_.chunks[id]);
+        squares += part;
+      }
     }
     return squares;
   }

@@ -97,7 +97,9 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
                                                  .congestion_control = congestion_control,
                                                  .tcp_delay = options.links.tcp_delay,
                                                  .timeout = options.timeout,
-                                                 .has_quorum = !options.rounds.waits_for_all()},
+                                                 .has_quorum = !options.rounds.waits_for_all(),
+                                                 .passes_norms = options.clip_norm > 0.0F &&
+                                                                 options.servers.size() > 1},
                                                 std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
   pushes.begin(keys.size());

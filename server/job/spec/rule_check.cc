@@ -86,7 +86,7 @@ Status validate_clip_norm(const JobSpec& spec) {
   }
   if (!spec.racks.empty()) {
     return invalid(
-        "clip_norm: the norm of all keys is known within one server, not over racks; "
+        "clip_norm: the norm of all keys is known within one rack, not over racks; "
         "leave out one of clip_norm and racks");
   }
   return {};
