@@ -30,7 +30,7 @@ const std::vector<KeySpec> kKeys = {{"conv.weight", 30'000, 0.01F},
 std::vector<KeySpec> keys_of(const ClientOptions& options) {
   std::vector<KeySpec> keys = kKeys;
   for (KeySpec& key : keys)
-    key.exclude_from_lars = key.exclude_from_lars && options.rule == RuleKind::kLars;
+    key.exclude_from_lars = key.exclude_from_lars && needs_whole_keys(options.rule);
   return keys;
 }
 
@@ -195,6 +195,27 @@ TEST_CASE("lars has the specification's bits over every transport, with one and 
         options.wire_type = type;
         const Status status = train_together(options, std::vector<RoundPlan>(4));
         INFO(transport << " " << name_of(type) << " " << status.to_string());
+        REQUIRE(status.ok());
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "lamb has the specification's bits over every transport, clipped too, and skips by votes") {
+  const std::vector<RoundPlan> rounds = {{16.0F, 1}, {16.0F}, {16.0F}, {8.0F, 0}, {8.0F}};
+  for (const auto& cores : {std::vector<std::uint32_t>{2}, std::vector<std::uint32_t>{1, 2}}) {
+    const Servers servers(cores);
+    for (const std::string& transport : tested_transports()) {
+      for (const bool clips : {false, true}) {
+        ClientOptions options = servers.options(transport, 3);
+        options.rule = RuleKind::kLamb;
+        options.hyper.momentum = 0.0F;
+        options.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+        options.clip_norm = clips ? 0.75F : 0.0F;
+        options.loss_scale.kind = LossScaling::kVoted;
+        const Status status = train_together(options, rounds, clips ? cores : std::vector{1U});
+        INFO(transport << " " << clips << " " << status.to_string());
         REQUIRE(status.ok());
       }
     }
