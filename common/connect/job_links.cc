@@ -26,10 +26,13 @@ Status JobLinks::allocate() {
                            shared_memory_bytes(plan(), size_of(job_.wire_type), job_.checksums),
                            shares ? Pages::kTransparent : pages));
   if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
-  const bool in_place =
-      choices_.name == "shm" && job_.membership.joined.size() == 1 && !job_.has_quorum;
+  const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1 &&
+                        !job_.has_quorum && !job_.passes_norms;
   if (!in_place) {
-    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena_bytes(), pages));
+    const std::size_t bytes = job_.passes_norms
+                                  ? parameters_and_norms_bytes(plan(), size_of(job_.wire_type))
+                                  : arena_bytes();
+    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(bytes, pages));
     parameters_ = local_parameters_->data();
   }
   if (job_.has_sparse_pushes && choices_.any("tcp")) {
@@ -45,7 +48,10 @@ Status JobLinks::allocate() {
        .gradients = gradients(),
        .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr,
        .parameters = in_place ? nullptr : local_parameters_->data(),
-       .sparse_replies = sparse_replies_ ? sparse_replies_->data() : nullptr});
+       .sparse_replies = sparse_replies_ ? sparse_replies_->data() : nullptr,
+       .norms = job_.passes_norms ? local_parameters_->data() +
+                                        norm_line_offset(plan(), 0, 0, size_of(job_.wire_type))
+                                  : nullptr});
   return {};
 }
 

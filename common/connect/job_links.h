@@ -36,6 +36,8 @@ struct LinkedJob {
   bool has_quorum = false;
   bool checksums = false;          // of each pushed chunk
   bool has_sparse_pushes = false;  // then replies over tcp may be sparse too
+  // It clips over several servers, whose cores tell norms.
+  bool passes_norms = false;
 };
 
 class JobLinks {

@@ -26,6 +26,11 @@ void CoreConnection::vote(const Vote& vote) {
   owes_vote_ = true;
 }
 
+void CoreConnection::tell_norm(double squares) {
+  std::memcpy(line_ + wire::kNormOffset, &squares, sizeof(squares));
+  owes_norm_ = true;
+}
+
 bool CoreConnection::post_line(std::size_t offset, std::uint32_t bytes, std::uint32_t slot) {
   const Write write{
       .data = line_ + offset, .bytes = bytes, .immediate = wire::immediate(slot, where_.epoch)};
@@ -34,6 +39,7 @@ bool CoreConnection::post_line(std::size_t offset, std::uint32_t bytes, std::uin
 
 std::uint64_t CoreConnection::send(const PushSource& source) {
   if (owes_vote_) owes_vote_ = !post_line(wire::kVoteOffset, sizeof(Vote), wire::kVoteSlot);
+  if (owes_norm_) owes_norm_ = !post_line(wire::kNormOffset, sizeof(double), wire::kNormSlot);
   if (pending_.empty()) return 0;
   if (owes_hyper_) owes_hyper_ = !post_line(0, sizeof(Hyper), wire::kHyperSlot);
   if (owes_hyper_) return 0;

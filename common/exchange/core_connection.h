@@ -1,5 +1,5 @@
-// What an Exchange sends to one core of one server: a vote, the hyper-parameters, then chunks. The
-// chunk that the next forward needs first (the lowest slot) goes first.
+// What an Exchange sends to one core of one server: words (a vote, a norm), the hyper-parameters,
+// then chunks. The chunk that the next forward needs first (the lowest slot) goes first.
 //
 // Belongs to the Exchange's thread. Nothing allocates after connect.
 #pragma once
@@ -51,20 +51,26 @@ class CoreConnection {
     endpoint_ = &endpoint;
     peer_ = peer;
   }
-  // Of the memory that is sent: for a Hyper and a Vote.
+  // Of the memory that is sent: for words.
   void use_line(std::byte* line) { line_ = line; }
+
+  // Where the core tells norms; null: it does not.
+  void hear_norms_at(std::byte* place) { norm_ = place; }
+  std::byte* norm() const { return norm_; }
 
   // Ahead of the next chunk. REQUIRES: no reply is due.
   void set_hyper(const Hyper& hyper);
   // Ahead of what still waits to be sent.
   void vote(const Vote& vote);
+  // The same, of the norm of all gradients.
+  void tell_norm(double squares);
   void push(std::uint32_t slot, std::uint32_t bytes) {
     pending_.insert(slot);
     due_.add(bytes);
   }
   void on_reply(std::uint32_t bytes) { due_.remove(bytes); }
 
-  bool has_something_to_send() const { return owes_vote_ || !pending_.empty(); }
+  bool has_something_to_send() const { return owes_vote_ || owes_norm_ || !pending_.empty(); }
   // As much as the endpoint takes. Returns the bytes of gradients.
   std::uint64_t send(const PushSource& source);
 
@@ -84,9 +90,11 @@ class CoreConnection {
   transport::Endpoint* endpoint_ = nullptr;
   transport::PeerId peer_ = 0;
   std::byte* line_ = nullptr;
+  std::byte* norm_ = nullptr;
   PrioritySet pending_;  // slots to send
   ReplyCount due_;
   bool owes_vote_ = false;
+  bool owes_norm_ = false;
   bool owes_hyper_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "common/exchange/exchange.h"
 
+#include <cstring>
+
 #include "common/protocol/wire.h"
 
 namespace phub::client {
@@ -38,6 +40,15 @@ void Exchange::use_memory(const ExchangeMemory& memory) {
   for (CoreConnection& connection : connections_) {
     connection.use_line(line);
     line += wire::kHyperStride;
+  }
+  if (memory.norms != nullptr) {
+    norms_.emplace();
+    std::byte* norm = memory.norms;
+    for (CoreConnection& connection : connections_) {
+      norms_->add(!connection.chunks().empty());
+      connection.hear_norms_at(norm);
+      norm += wire::kHyperStride;
+    }
   }
   source_.gradients = memory.gradients;
   source_.checksums = memory.checksums;
@@ -88,6 +99,9 @@ bool Exchange::drain(EndpointLane& lane) {
 
 void Exchange::on_reply(CoreConnection& connection, const Completion& arrived) {
   if (!wire::same_epoch(arrived.immediate, connection.where().epoch)) return;
+  if (norms_ && wire::slot_of(arrived.immediate) == wire::kNormSlot) {
+    return on_norm(connection, arrived);
+  }
   const transport::Loss loss = due_.take(connection.chunks(), arrived);
   if (loss != transport::Loss::kNone) return fail(connection, loss);
   bytes_received_.add(arrived.bytes);
@@ -96,12 +110,27 @@ void Exchange::on_reply(CoreConnection& connection, const Completion& arrived) {
   connection.on_reply(due_.least_bytes_of(plan_->chunks[id]));
 }
 
+// When the last core has told its part, all are told the sum.
+void Exchange::on_norm(const CoreConnection& connection, const transport::Completion& arrived) {
+  const auto index = static_cast<std::size_t>(&connection - connections_.data());
+  double squares = 0.0;
+  if (arrived.bytes != sizeof(squares)) return fail(connection, transport::Loss::kBadLength);
+  std::memcpy(&squares, arrived.data, sizeof(squares));
+  if (!norms_->hear(index, squares)) return fail(connection, transport::Loss::kBadFrame);
+  if (!norms_->is_whole()) return;
+  const double sum = norms_->take_sum();
+  for (std::size_t other = 0; other < connections_.size(); ++other) {
+    if (norms_->tells(other)) connections_[other].tell_norm(sum);
+  }
+}
+
 void Exchange::fail(const CoreConnection& connection, transport::Loss loss) {
   if (loss_) return;
   loss_ = ConnectionLoss{connection.where().server, connection.where().core, loss};
 }
 
 void Exchange::expect(std::optional<KeyId> key) {
+  if (norms_) return expect_any();  // what a core tells is to be passed on at once
   if (!key) {
     for (CoreConnection& connection : connections_) connection.expect(connection.due());
     return;

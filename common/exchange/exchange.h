@@ -15,17 +15,19 @@
 #include "common/exchange/core_connection.h"
 #include "common/exchange/due_replies.h"
 #include "common/exchange/lanes.h"
+#include "common/exchange/norm_relay.h"
 #include "common/plan/plan.h"
 
 namespace phub::client {
 
 struct ExchangeMemory {
-  std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
+  std::byte* hyper = nullptr;            // a line of words per connection, wire::kHyperStride apart
   const std::byte* gradients = nullptr;  // the arena
   std::uint32_t* checksums = nullptr;    // by chunk, of what is pushed; null: there are none
   std::byte* parameters = nullptr;      // the arena that replies are copied to; null: they are read
                                         // where the server published them
   std::byte* sparse_replies = nullptr;  // of the arena's size; null: replies are whole
+  std::byte* norms = nullptr;  // where cores tell norms, a line per connection; null: none do
 };
 
 struct ConnectionLoss {
@@ -97,6 +99,7 @@ class Exchange {
   }
   bool drain(EndpointLane& lane);
   void on_reply(CoreConnection& connection, const transport::Completion& arrived);
+  void on_norm(const CoreConnection& connection, const transport::Completion& arrived);
   void fail(const CoreConnection& connection, transport::Loss loss);
 
   std::shared_ptr<const Plan> plan_;
@@ -106,6 +109,7 @@ class Exchange {
   std::vector<std::uint32_t> first_connection_;  // by server: its core 0
   std::vector<CoreConnection> connections_;      // server by server, core by core
   std::vector<ReplyCount> needed_;               // by connection: scratch of expect
+  std::optional<NormRelay> norms_;               // none: the job does not clip over servers
   Lanes lanes_;
   std::optional<ConnectionLoss> loss_;
   std::array<transport::Completion, 64> completions_;

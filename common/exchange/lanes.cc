@@ -12,10 +12,18 @@ using transport::ShmEndpoint;
 using transport::TcpEndpoint;
 using transport::VerbsEndpoint;
 
+std::byte* EndpointLane::acquire(transport::PeerId peer, std::uint32_t immediate,
+                                 std::uint32_t bytes) {
+  const CoreConnection& connection = *peers_[peer].connection;
+  if (wire::slot_of(immediate) == wire::kNormSlot) {
+    return bytes == sizeof(double) ? connection.norm() : nullptr;
+  }
+  return due_.place(connection.chunks(), immediate, bytes);
+}
+
 std::uint64_t EndpointLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
   const std::uint32_t slot = wire::slot_of(immediate);
-  if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
-  return slot == wire::kVoteSlot ? WindowLayout::kVote : peers_[peer].landing.slots[slot];
+  return wire::is_control(slot) ? wire::offset_in_line(slot) : peers_[peer].landing.slots[slot];
 }
 
 const std::uint32_t* EndpointLane::checksum(transport::PeerId peer, std::uint32_t immediate) const {

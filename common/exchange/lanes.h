@@ -44,10 +44,7 @@ class EndpointLane final : public transport::ReceiveBuffers,
   // What is posted leaves so much later. REQUIRES: use was called, and there is no peer.
   Status delay(std::chrono::microseconds time);
 
-  std::byte* acquire(transport::PeerId peer, std::uint32_t immediate,
-                     std::uint32_t bytes) override {
-    return due_.place(peers_[peer].connection->chunks(), immediate, bytes);
-  }
+  std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void release(transport::PeerId, std::byte*) override {}
   std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
   const std::uint32_t* checksum(transport::PeerId peer, std::uint32_t immediate) const override;

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kMaxChunkBytes = 4 * 1024 * 1024;
 // GiB of keys.
 inline constexpr std::uint32_t kMaxChunks = (1U << 24) - 2;
 // Of one core: the slots of common/protocol/wire.h.
-inline constexpr std::uint32_t kMaxCoreChunks = 1U << 23;
+inline constexpr std::uint32_t kMaxCoreChunks = (1U << 23) - 3;
 // Of a job. A server keeps 16 bytes for each worker and chunk, which is to be little beside the
 // chunk: with very many workers chunks of 256 KiB and more are sensible.
 inline constexpr std::uint32_t kMaxWorkers = 1024;

@@ -70,4 +70,15 @@ std::uint64_t shared_memory_bytes(const Plan& plan, std::size_t element_bytes, b
   return wire::hyper_bytes(connections_of(plan)) + plan.arena_elements * element_bytes;
 }
 
+std::uint64_t norm_line_offset(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                               std::size_t element_bytes) {
+  return round_up(plan.arena_elements * element_bytes, kLine) +
+         shared_line_offset(plan, server, core);
+}
+
+std::uint64_t parameters_and_norms_bytes(const Plan& plan, std::size_t element_bytes) {
+  return round_up(plan.arena_elements * element_bytes, kLine) +
+         connections_of(plan) * wire::kHyperStride;
+}
+
 }  // namespace phub

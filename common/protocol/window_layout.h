@@ -1,7 +1,7 @@
 // Where one-sided pushes land: the layout of the window that a core gives to a worker.
 //
-// A Hyper and a Vote first, then the core's chunks by slot, each on cache lines of its own. Both
-// ends compute the same from the plan. A value; immutable, any thread.
+// A line of words first (wire::offset_in_line), then the core's chunks by slot, each on cache lines
+// of its own. Both ends compute the same from the plan. A value; immutable, any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace phub {
 
 struct WindowLayout {
   static constexpr std::uint64_t kHyper = 0;  // bytes from the start of the window, as all here
-  static constexpr std::uint64_t kVote = 32;  // in the Hyper's line
+  static constexpr std::uint64_t kVote = 32;  // in the Hyper's line, as the norm is
   std::vector<std::uint64_t> slots;
   // By slot, where a local worker puts a chunk's checksum; empty: there are none, or they follow
   // what is pushed.
@@ -28,7 +28,7 @@ WindowLayout make_window_layout(const Plan& plan, std::uint32_t server, std::uin
                                 std::size_t element_bytes, bool checksums = false);
 
 // Where the same pushes are in the memory that a local worker shares (common/protocol/wire.h), in
-// bytes from its line for this core on, so that Hyper and Vote are where a window has them. `bytes`
+// bytes from its line for this core on, so that words are where a window has them. `bytes`
 // reaches to the end of the memory.
 WindowLayout make_shared_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
                                        std::size_t element_bytes, bool checksums = false);
@@ -40,5 +40,12 @@ std::uint64_t shared_checksums_offset(const Plan& plan, std::size_t element_byte
 // Of all that a local worker shares.
 std::uint64_t shared_memory_bytes(const Plan& plan, std::size_t element_bytes,
                                   bool checksums = false);
+
+// Where a worker of a job that clips over several servers is told norms: a line for each
+// connection, behind the arena of its parameters, in bytes from the start of that. Of a core's
+// line, and of all of it.
+std::uint64_t norm_line_offset(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                               std::size_t element_bytes);
+std::uint64_t parameters_and_norms_bytes(const Plan& plan, std::size_t element_bytes);
 
 }  // namespace phub

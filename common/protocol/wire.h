@@ -20,12 +20,15 @@ inline constexpr std::uint32_t kSlotMask = (1U << kSlotBits) - 1;
 inline constexpr std::uint32_t kHyperSlot = kSlotMask;
 // Slot that carries a Vote: see common/base/loss_scale.h.
 inline constexpr std::uint32_t kVoteSlot = kSlotMask - 1;
-constexpr bool is_control(std::uint32_t slot) { return slot >= kVoteSlot; }
+// Slot that carries a part of the norm of all gradients, of jobs that clip over several servers: a
+// double, which each core tells each worker of its chunks, and each worker then each core of all.
+inline constexpr std::uint32_t kNormSlot = kSlotMask - 2;
+constexpr bool is_control(std::uint32_t slot) { return slot >= kNormSlot; }
 
 // Of a reply: the chunk's update was left out, so that its parameters are those of the round
-// before. A core's chunks have slots below it.
+// before. A core's chunks have slots below it, and none with which it would be a control slot.
 inline constexpr std::uint32_t kSkippedBit = 1U << (kSlotBits - 1);
-static_assert(kMaxCoreChunks <= kSkippedBit);
+static_assert(kMaxCoreChunks <= (kNormSlot & ~kSkippedBit));
 
 constexpr std::uint32_t immediate(std::uint32_t slot, std::uint32_t epoch) {
   return (epoch << kSlotBits) | (slot & kSlotMask);
@@ -43,11 +46,23 @@ constexpr bool same_epoch(std::uint32_t immediate, std::uint32_t epoch) {
   return epoch_of(immediate) == (epoch & 0xFFU);
 }
 
-// A worker's memory: one line per connection with a Hyper and a Vote, then the gradient arena. A
-// Hyper is written while no push is outstanding and read before the reply to a push that follows
-// it, a Vote when all of a round is pushed and read before the round's replies: one each is enough.
+// A worker's memory: one line per connection with a Hyper, a Vote and a norm, then the gradient
+// arena. A Hyper is written while no push is outstanding and read before the reply to a push that
+// follows it, a Vote and a norm when all of a round is pushed and read before the round's replies:
+// one each is enough.
 inline constexpr std::size_t kHyperStride = 64;
 inline constexpr std::size_t kVoteOffset = 32;  // in the line
+inline constexpr std::size_t kNormOffset = 48;
+
+// Of a control slot: where in a line its word is, and its size. REQUIRES: is_control(slot).
+constexpr std::size_t offset_in_line(std::uint32_t slot) {
+  if (slot == kHyperSlot) return 0;
+  return slot == kVoteSlot ? kVoteOffset : kNormOffset;
+}
+constexpr std::uint32_t word_bytes(std::uint32_t slot) {
+  if (slot == kHyperSlot) return sizeof(Hyper);
+  return slot == kVoteSlot ? sizeof(Vote) : sizeof(double);
+}
 constexpr std::size_t hyper_bytes(std::size_t connections) {
   return (connections * kHyperStride + 4095) / 4096 * 4096;
 }

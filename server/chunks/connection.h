@@ -1,11 +1,13 @@
 // One worker's connection to one core. Belongs to the core's thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
 #include "common/protocol/priority_set.h"
 #include "common/protocol/window_layout.h"
+#include "common/protocol/wire.h"
 #include "common/transport/transport.h"
 #include "server/chunks/job_on_core.h"
 
@@ -33,7 +35,8 @@ struct Connection {
         hyper(job_->hyper),
         replies(job_->shard.chunks()) {}
 
-  bool owes_words() const { return owes_hyper || owes_vote; }
+  // What is to be sent before replies (sums).
+  enum Word : std::uint8_t { kHyper = 1, kVote = 2, kNorm = 4 };
 
   JobOnCore* job;
   std::uint32_t worker;  // its seat
@@ -48,19 +51,18 @@ struct Connection {
   std::uint32_t epoch;  // that its messages carry
   transport::Endpoint* endpoint = nullptr;
   transport::PeerId peer = 0;
-  Prices* prices = nullptr;          // of its pushes
-  Hyper hyper;                       // for the pushes that follow; kRackAbove: that are made
-  alignas(16) Hyper arriving_hyper;  // where tcp places the next one
-  alignas(8) Vote arriving_vote;     // and the next vote
-  Vote vote;                         // kRackAbove: the rack's
-  std::byte* words = nullptr;  // kRackAbove: where both are pushed from, as WindowLayout has it
-  bool owes_hyper = false;     // kRackAbove: before the next push
-  bool owes_vote = false;
-  PrioritySet replies;               // slots that are complete; their replies (pushes) are due
-  std::uint64_t pushes = 0;          // chunks that were taken
-  std::uint32_t queued = 0;          // arrivals that wait for their turn
-  bool paused = false;               // too far ahead of the slowest worker, or of its turn
-  bool ready = false;                // in its job's list of those with something to be read
+  Prices* prices = nullptr;  // of its pushes
+  Hyper hyper;               // for the pushes that follow; kRackAbove: that are made
+  // Where tcp places words, as a worker's line has them.
+  alignas(wire::kHyperStride) std::array<std::byte, wire::kHyperStride> arriving = {};
+  Vote vote;                   // kRackAbove: the rack's
+  std::byte* words = nullptr;  // kRackAbove: where both are pushed from, as a worker's line
+  std::uint8_t owed = 0;       // words; to a worker only norms, to a rack above only the others
+  PrioritySet replies;         // slots that are complete; their replies (pushes) are due
+  std::uint64_t pushes = 0;    // chunks that were taken
+  std::uint32_t queued = 0;    // arrivals that wait for their turn
+  bool paused = false;         // too far ahead of the slowest worker, or of its turn
+  bool ready = false;          // in its job's list of those with something to be read
   Connection* next_ready = nullptr;  // the link of that list
   bool dirty = false;                // in the core's list of connections with replies
   std::uint32_t batched = 0;         // times that its replies were kept back to be more

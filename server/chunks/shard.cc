@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/protocol/sparse_push.h"
+#include "common/protocol/window_layout.h"
 #include "kernels/quantise.h"
 
 namespace phub::server {
@@ -81,6 +82,11 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
   if (layout.checksums) {
     checks_.emplace(layout, core, chunks_);
     sums_.know_workers();
+  }
+  if (clips_over_servers(layout)) {
+    norm_word_ = {parameters_.memory()->norm_line(core), sizeof(double)};
+    norm_landing_ =
+        norm_line_offset(*layout.plan, layout.server_index, core, size_of(layout.wire_type));
   }
   if (layout.watch_values == WatchValues::kOff) return;
   watch_.emplace(layout, core, chunks_);
@@ -348,7 +354,19 @@ PushResult Shard::on_summed(std::uint32_t slot) {
   return PushResult::kCompleted;
 }
 
+// A copy has the state that its parameters go with.
+bool Shard::prepare_due() {
+  const auto slot = deferred_->next_to_direct();
+  if (!slot) return false;
+  copying.copy_if_due(chunks_[*slot]);
+  chunks_[*slot].is_ahead = true;
+  deferred_->direct(*slot);
+  return true;
+}
+
 std::uint32_t Shard::update_due() {
+  while (prepare_due()) {
+  }
   const std::uint32_t slot = deferred_->take_due();
   update_deferred(slot);
   return slot;
@@ -363,6 +381,7 @@ void Shard::update_deferred(std::uint32_t slot) {
   if (sparse_replies_) {
     sparse_replies_->end(slot, chunk.place.home, parameters_.published(chunk.place));
   }
+  chunk.is_ahead = false;
   if (is_left_out) ++chunk.left_out;
   complete(slot);
 }

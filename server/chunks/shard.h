@@ -58,6 +58,18 @@ class Shard {
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   PushResult on_push(const Push& push);
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
+  // ---- Of a job that clips over several servers: what a worker tells of all gradients' norm ----
+  NormOutcome tell_norm(std::uint32_t worker, double squares) {
+    if (stopped_) return NormOutcome::kStopped;
+    return deferred_ ? deferred_->tell_norm(worker, squares) : NormOutcome::kUnasked;
+  }
+  // After kDifferent: who told another number than most.
+  std::uint32_t odd_teller() const { return deferred_->odd_teller(); }
+  // Whether norm_word is to be told to all workers; after kDeferred or kUpdatesDue, once.
+  bool take_norm_question() { return deferred_ && deferred_->take_question(); }
+  std::span<const std::byte> norm_word() const { return norm_word_; }
+  // Where a worker has a place for it, in bytes from its parameters on.
+  std::uint64_t norm_landing() const { return norm_landing_; }
 
   // Neither of several racks nor with a quorum, pushes are dense, and nobody looks at them: neither
   // for values nor for checksums.
@@ -103,10 +115,13 @@ class Shard {
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
-  // Updates are due, or will be when other cores have their sums.
+  // Updates are due, or will be when the norm is known.
   bool awaits_updates() const { return !stopped_ && deferred_ && deferred_->awaits(); }
+  // Makes a chunk ready for its update, where that is a pass of its own (rule lamb). False: all
+  // that are to be updated next are. REQUIRES: has_due.
+  bool prepare_due();
   // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
-  // returns it: it is complete now. REQUIRES: has_due.
+  // returns it: it is complete now. What prepare_due would do is done before. REQUIRES: has_due.
   std::uint32_t update_due();
   // Sums that wait for their updates.
   std::size_t deferred_sums() const { return deferred_ ? deferred_->sums() : 0; }
@@ -195,6 +210,8 @@ class Shard {
   bool stopped_ = false;
   BufferPool& staging_;
   ChunkParameters parameters_;
+  std::span<const std::byte> norm_word_;  // empty: the job does not clip over several servers
+  std::uint64_t norm_landing_ = 0;
   std::vector<ShardChunk> chunks_;
   const std::uint32_t
       unchecked_;       // slots, the first, whose pushes go without a checksum: all or none

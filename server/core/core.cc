@@ -241,7 +241,7 @@ void Core::serve(const Arrival& arrival) {
   } else if (connection.role == PeerRole::kRackAbove) {
     on_reply(arrival);
   } else if (wire::is_control(slot)) {
-    slot == wire::kHyperSlot ? on_hyper(arrival) : on_vote(arrival);
+    on_word(arrival);
   } else {
     on_chunk(arrival);
   }
@@ -281,6 +281,7 @@ void Core::on_chunk(const Arrival& arrival) {
       updates_.add(job);
       [[fallthrough]];
     case PushResult::kDeferred:
+      if (job.shard.take_norm_question()) replies_.tell_norm(job);
       return gathered();
     case PushResult::kOpened:
       graces_.await_quorum(job, slot);

@@ -105,8 +105,10 @@ class Core final {
   void serve_some(JobOnCore& job);
   void serve(const Arrival& arrival);
   void on_chunk(const Arrival& arrival);
+  void on_word(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
   void on_vote(const Arrival& arrival);
+  void on_norm(const Arrival& arrival);
   void on_reply(const Arrival& arrival);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
   void go_on(JobOnCore& job);

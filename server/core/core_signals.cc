@@ -1,7 +1,8 @@
-// What is no chunk: hyper-parameters, votes and losses.
+// What is no chunk: hyper-parameters, votes, norms and losses.
 #include <cmath>
 #include <cstring>
 
+#include "common/protocol/wire.h"
 #include "server/core/core.h"
 
 namespace phub::server {
@@ -16,6 +17,17 @@ bool makes_sense(const Hyper& hyper) {
 }
 
 }  // namespace
+
+void Core::on_word(const Arrival& arrival) {
+  switch (wire::slot_of(arrival.immediate)) {
+    case wire::kHyperSlot:
+      return on_hyper(arrival);
+    case wire::kVoteSlot:
+      return on_vote(arrival);
+    default:
+      return on_norm(arrival);
+  }
+}
 
 void Core::on_hyper(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
@@ -61,6 +73,35 @@ void Core::on_vote(const Arrival& arrival) {
     case VoteOutcome::kOtherScale:
       return drop_peer(connection, Drop::kBadVote,
                        "its vote has another loss scale than the other workers'");
+  }
+}
+
+void Core::on_norm(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  JobOnCore& job = *connection.job;
+  double squares = 0.0;
+  if (arrival.bytes != sizeof(squares)) {
+    return drop_peer(connection, Drop::kBadLength, "it told a norm of a wrong size");
+  }
+  std::memcpy(&squares, arrival.data, sizeof(squares));  // once: the worker may still write to it
+  switch (job.shard.tell_norm(connection.worker, squares)) {
+    case NormOutcome::kAccepted:
+      return;
+    case NormOutcome::kKnown:
+      if (job.shard.has_due()) updates_.add(job);
+      return;
+    case NormOutcome::kStopped:
+      return drops_.count(Drop::kLateWrite);
+    case NormOutcome::kUnasked:
+      return drop_peer(connection, Drop::kBadNorm, "it told a norm that nobody asked for");
+    case NormOutcome::kMalformed:
+      return drop_peer(connection, Drop::kBadNorm,
+                       "it told a norm that is no number, or below that of this core alone");
+    case NormOutcome::kDuplicate:
+      return drop_peer(connection, Drop::kBadNorm, "it told the norm twice in one round");
+    case NormOutcome::kDifferent:
+      return drop_peer(*job.connections[job.shard.odd_teller()], Drop::kBadNorm,
+                       "it told another norm of all gradients than the other workers");
   }
 }
 

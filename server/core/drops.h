@@ -30,6 +30,7 @@ enum class Drop : std::size_t {
   kBadHyper,     // hyper-parameters that are no numbers, or out of range
   kBadSparse,    // a sparse push with a wrong count, or indices out of range or order
   kBadChecksum,  // pushes of a chunk that have not the checksums that came with them
+  kBadNorm,      // a word about the norm of all gradients that is not wanted, or not the others'
   kCount,
 };
 
@@ -37,7 +38,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCo
     "bad hello",     "handshake timeout",  "turned out",       "wrong secret",    "expired secret",
     "unknown job",   "refused connection", "wrong encryption", "bad frame",       "bad length",
     "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",      "late write",
-    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push", "bad checksum"};
+    "bad tag",       "bad vote",           "bad hyper",        "bad sparse push", "bad checksum",
+    "bad norm"};
 
 class DropCounters {
  public:

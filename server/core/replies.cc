@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 #include "common/protocol/wire.h"
 
@@ -59,6 +58,14 @@ void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
   }
 }
 
+void Replies::tell_norm(JobOnCore& job) {
+  for (const auto& connection : job.connections) {
+    if (!connection || connection->lost) continue;
+    connection->owed |= Connection::kNorm;
+    mark(*connection);
+  }
+}
+
 void Replies::go_up(JobOnCore& job, std::uint32_t slot) {
   const std::uint32_t tree = job.shard.chunk(slot).tree;
   const auto& connection = job.above[job.shard.racks()->place().above(tree)];
@@ -71,7 +78,7 @@ void Replies::go_up(JobOnCore& job, const Vote& vote) {
   for (const auto& connection : job.above) {
     if (!connection || connection->lost) continue;
     connection->vote = vote;
-    connection->owes_vote = true;
+    connection->owed |= Connection::kVote;
     mark(*connection);
   }
 }
@@ -87,7 +94,7 @@ void Replies::pass_on_hyper(const Connection& from) {
     const std::uint32_t to = place.rack_at(connection->worker, job.workers);
     if (!place.passes_on(rack, to)) continue;
     connection->hyper = from.hyper;
-    connection->owes_hyper = true;
+    connection->owed |= Connection::kHyper;
     mark(*connection);
   }
 }
@@ -149,22 +156,8 @@ void Replies::shorten(const Connection& connection, std::span<Write> replies) {
   }
 }
 
-// The same of what goes to a rack above: words, then sums.
+// The same of what goes to a rack above: sums.
 std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) {
-  const auto word = [&](const auto& value, std::uint64_t at, std::uint32_t slot) {
-    std::memcpy(connection.words + at, &value, sizeof(value));
-    return Write{.data = connection.words + at,
-                 .bytes = sizeof(value),
-                 .immediate = wire::immediate(slot, connection.epoch)};
-  };
-  if (std::exchange(connection.owes_hyper, false)) {
-    writes[0] = word(connection.hyper, WindowLayout::kHyper, wire::kHyperSlot);
-    return 1;
-  }
-  if (std::exchange(connection.owes_vote, false)) {
-    writes[0] = word(connection.vote, WindowLayout::kVote, wire::kVoteSlot);
-    return 1;
-  }
   std::size_t count = 0;
   while (count < writes.size() && !connection.replies.empty()) {
     const std::uint32_t slot = connection.replies.pop_min();
@@ -176,6 +169,35 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
   return count;
 }
 
+// One of those that are owed. REQUIRES: room for it.
+void Replies::send_word(Connection& connection) {
+  const auto word = [&](const auto& value, std::uint32_t slot) {
+    std::byte* const place = connection.words + wire::offset_in_line(slot);
+    std::memcpy(place, &value, sizeof(value));
+    return Write{.data = place,
+                 .bytes = sizeof(value),
+                 .immediate = wire::immediate(slot, connection.epoch)};
+  };
+  const auto norm = connection.job->shard.norm_word();
+  Write write{.data = norm.data(),
+              .bytes = static_cast<std::uint32_t>(norm.size()),
+              .immediate = wire::immediate(wire::kNormSlot, connection.epoch)};
+  std::uint8_t sent = Connection::kNorm;
+  if ((connection.owed & Connection::kHyper) != 0) {
+    write = word(connection.hyper, wire::kHyperSlot);
+    sent = Connection::kHyper;
+  } else if ((connection.owed & Connection::kVote) != 0) {
+    write = word(connection.vote, wire::kVoteSlot);
+    sent = Connection::kVote;
+  }
+  connection.owed &= static_cast<std::uint8_t>(~sent);
+  const std::uint64_t start = turns_.now();
+  connection.endpoint->post(connection.peer, {&write, 1});
+  bytes_sent.add(write.bytes);
+  connection.counters->bytes_sent.add(write.bytes);
+  turns_.spend(connection, write.bytes, turns_.now() - start);
+}
+
 // True when nothing is left.
 bool Replies::send(Connection& connection) {
   JobOnCore& job = *connection.job;
@@ -183,9 +205,14 @@ bool Replies::send(Connection& connection) {
   const bool is_above = connection.role == PeerRole::kRackAbove;
   std::uint64_t now = turns_.now();
   std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below
-  while (!connection.lost && (!connection.replies.empty() || connection.owes_words())) {
+  while (!connection.lost && (!connection.replies.empty() || connection.owed != 0)) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
     if (room == 0) return false;
+    if (connection.owed != 0) {
+      send_word(connection);
+      now = turns_.now();
+      continue;
+    }
     const std::span<Write> free(writes.data(), room);
     const std::size_t count =
         is_above ? take_sums(connection, free) : take_replies(connection, free, now);

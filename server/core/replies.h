@@ -24,6 +24,8 @@ class Replies {
   void complete(JobOnCore& job, std::uint32_t slot);
   // A job with a quorum: those who are released are to have the chunk.
   void release(JobOnCore& job, std::uint32_t slot);
+  // A job that clips over several servers: all workers are told the norm of what is here.
+  void tell_norm(JobOnCore& job);
   // ---- Of a job of several racks: what goes to the racks above in the same way ----
   // The chunk's sum.
   void go_up(JobOnCore& job, std::uint32_t slot);
@@ -42,6 +44,7 @@ class Replies {
  private:
   bool is_batching(Connection& connection) const;
   bool send(Connection& connection);
+  void send_word(Connection& connection);
   std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
                            std::uint64_t now);
   static void shorten(const Connection& connection, std::span<transport::Write> replies);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "common/protocol/wire.h"
 
@@ -73,15 +74,11 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
   if (connection.role == PeerRole::kRackAbove) {
     return shard.place_of_reply(connection.worker, wire::reply_slot_of(immediate), bytes);
   }
-  if (wire::slot_of(immediate) == wire::kHyperSlot) {
-    if (bytes != sizeof(Hyper)) return nullptr;
-    return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
-  }
-  if (wire::slot_of(immediate) == wire::kVoteSlot) {
-    if (bytes != sizeof(Vote)) return nullptr;
-    return reinterpret_cast<std::byte*>(&connection.arriving_vote);
-  }
   const std::uint32_t slot = wire::slot_of(immediate);
+  if (wire::is_control(slot)) {
+    if (bytes != wire::word_bytes(slot)) return nullptr;
+    return connection.arriving.data() + wire::offset_in_line(slot);
+  }
   const bool is_rack = connection.role == PeerRole::kRackBelow;
   const bool is_right = is_rack ? bytes == shard.rack_bytes(slot) : shard.may_push(slot, bytes);
   if (!is_right) return nullptr;
@@ -104,8 +101,8 @@ std::byte* TcpLane::acquire_checked(transport::PeerId peer, std::uint32_t immedi
 void TcpLane::release(transport::PeerId peer, std::byte* data) {
   Connection& connection = *connections[peer];
   if (connection.role == PeerRole::kRackAbove) return;  // it is where parameters are
-  if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
-      data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
+  const std::byte* const words = connection.arriving.data();
+  if (std::less<>()(data, words) || !std::less<>()(data, words + connection.arriving.size())) {
     connection.job->staging->give(data);
   }
 }

@@ -10,11 +10,9 @@ std::byte* WindowLane::acquire(transport::PeerId peer, std::uint32_t immediate,
   if (connection.role == PeerRole::kRackAbove) return place_of_reply(connection, immediate, bytes);
   const WindowLayout& layout = *connection.window_layout;
   const std::uint32_t slot = wire::slot_of(immediate);
-  if (slot == wire::kHyperSlot) {
-    return bytes == sizeof(Hyper) ? connection.window + WindowLayout::kHyper : nullptr;
-  }
-  if (slot == wire::kVoteSlot) {
-    return bytes == sizeof(Vote) ? connection.window + WindowLayout::kVote : nullptr;
+  if (wire::is_control(slot)) {
+    const bool is_right = bytes == wire::word_bytes(slot);
+    return is_right ? connection.window + wire::offset_in_line(slot) : nullptr;
   }
   // A device says how much was written, not where: what a worker puts beside its place is in its
   // own window, and harms its own gradients only. A notice says where, and the endpoint compares.
@@ -54,12 +52,14 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::create(
 // not. What goes up lands in a window of the other server.
 std::uint64_t VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
   const Connection& connection = *connections[peer];
-  if (connection.role != PeerRole::kRackAbove) {
-    return connection.job->shard.reply_offset(wire::reply_slot_of(immediate));
-  }
   const std::uint32_t slot = wire::slot_of(immediate);
-  if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
-  return slot == wire::kVoteSlot ? WindowLayout::kVote : connection.window_layout->slots[slot];
+  if (connection.role != PeerRole::kRackAbove) {
+    const Shard& shard = connection.job->shard;
+    return slot == wire::kNormSlot ? shard.norm_landing()
+                                   : shard.reply_offset(wire::reply_slot_of(immediate));
+  }
+  return wire::is_control(slot) ? wire::offset_in_line(slot)
+                                : connection.window_layout->slots[slot];
 }
 
 void VerbsLane::destroy_ended(CoreThread& thread) {

@@ -23,7 +23,8 @@ constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffe
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
 constexpr std::uint64_t kBytesOfValues = 96;    // of a worker on a core, where these are watched
-constexpr std::uint64_t kBytesOfChecks = 64;    // the same, where pushes have checksums
+constexpr std::uint64_t kBytesOfNorm = 9;       // of a worker on a core: its word of a norm
+constexpr std::uint64_t kBytesOfChecks = 64;    // of the same, where pushes have checksums
 constexpr std::uint64_t kBytesOfPusher = 2;     // of a push, where it is to be known whose it is
 constexpr std::uint64_t kBytesOfSlotsEnd = 64;  // of a window: behind a chunk, for its checksum
 constexpr std::uint64_t kBytesOfCompared = 8;   // of an element of the longest chunk, on a core
@@ -75,9 +76,10 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
   const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
-  const std::uint64_t values = (layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues) +
-                               (layout.checksums ? kBytesOfChecks : 0);
-  return placed.cores * (kBytesOfCore + workers * values) + placed.chunks * chunk +
+  std::uint64_t member = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
+  if (layout.checksums) member += kBytesOfChecks;
+  if (clips_over_servers(layout)) member += kBytesOfNorm;
+  return placed.cores * (kBytesOfCore + workers * member) + placed.chunks * chunk +
          placed.segments * run + (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }

@@ -33,8 +33,8 @@ struct JobLayout {
   bool deterministic = true;
   std::vector<float> weight_decay;           // per key
   LarsOptions lars = {};                     // of rule lars
-  AdaptiveOptions adaptive = {};             // of rules adam, adamw and adagrad: what holds
-  std::vector<bool> exclude_from_lars = {};  // per key, of rule lars: at trust 1; empty: none
+  AdaptiveOptions adaptive = {};             // of rules adam, adamw, adagrad and lamb: what holds
+  std::vector<bool> exclude_from_lars = {};  // per key, of lars and lamb: at trust 1; empty: none
   float clip_norm = 0.0F;  // of all keys' averaged gradients at most; 0: they are not clipped
   double ema_decay = 0.0;  // of the moving average of parameters; 0: there is none
   LossScale loss_scale = {};
@@ -78,6 +78,11 @@ inline bool has_sparse_replies(const JobLayout& layout) {
 inline bool sums_wait(const JobLayout& layout) {
   return needs_whole_keys(layout.rule) || layout.loss_scale.kind != LossScaling::kNone ||
          layout.clip_norm > 0.0F;
+}
+
+// Whether the norm comes from the cores of several servers, by way of the workers.
+inline bool clips_over_servers(const JobLayout& layout) {
+  return layout.clip_norm > 0.0F && layout.plan && layout.plan->core_chunks.size() > 1;
 }
 
 // Whether many sums wait at once; a static scale looks at one and lets it go.

@@ -18,10 +18,12 @@ namespace phub::server {
 struct JobMemory {
   explicit JobMemory(const JobLayout& layout)
       : arena(*layout.plan, layout.server_index, layout.wire_type),
-        rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())) {}
+        rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())),
+        parameters_bytes(arena.elements() * size_of(layout.wire_type)) {}
 
   const ServerArena arena;  // where each of those below has a chunk
   const std::size_t rack_words_bytes;
+  const std::size_t parameters_bytes;  // of `published`; behind them lines of norms may follow
   // What workers read, in the wire type; local workers map it read-only.
   std::unique_ptr<SharedMemory> published;
   UniqueFd published_fd;            // read-only, for workers
@@ -33,17 +35,19 @@ struct JobMemory {
   std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
 
   std::unique_ptr<Mapping> sparse_replies;  // as `published`; null: replies are whole
-  std::unique_ptr<NormBoard> norms;         // null: gradients are not clipped
+  std::unique_ptr<NormBoard> norms;         // of clipped gradients within this server; null: none
 
   // `published_pages`: where RDMA devices read, kReserved.
   static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
                                                    Pages published_pages = Pages::kTransparent) {
     auto memory = std::make_shared<JobMemory>(layout);
     const std::size_t elements = memory->arena.elements();
-    PHUB_ASSIGN_OR_RETURN(
-        memory->published,
-        SharedMemory::create("phub-parameters", elements * size_of(layout.wire_type),
-                             published_pages));
+    std::size_t published = memory->parameters_bytes;
+    if (clips_over_servers(layout)) {
+      published += layout.plan->core_chunks[layout.server_index].size() * wire::kHyperStride;
+    }
+    PHUB_ASSIGN_OR_RETURN(memory->published,
+                          SharedMemory::create("phub-parameters", published, published_pages));
     PHUB_ASSIGN_OR_RETURN(memory->published_fd, memory->published->share_read_only());
     if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
@@ -62,7 +66,7 @@ struct JobMemory {
       PHUB_ASSIGN_OR_RETURN(memory->sparse_replies,
                             Mapping::anonymous(elements * size_of(layout.wire_type)));
     }
-    if (layout.clip_norm > 0.0F) {
+    if (layout.clip_norm > 0.0F && !clips_over_servers(layout)) {
       memory->norms = std::make_unique<NormBoard>(*layout.plan, layout.server_index);
     }
     return memory;
@@ -76,6 +80,10 @@ struct JobMemory {
   std::byte* rack_sum(std::uint64_t home) const {
     return rack_sums->data() + rack_words_bytes + home * sizeof(float);
   }
+  // What the core tells workers of the norm. REQUIRES: clips_over_servers.
+  std::byte* norm_line(std::uint32_t core) const {
+    return published->data() + parameters_bytes + core * wire::kHyperStride;
+  }
   float* parameters() const {
     return reinterpret_cast<float*>(master ? master->data() : published->data());
   }
@@ -88,7 +96,7 @@ struct JobMemory {
   // Of one element of a chunk that has had a round.
   std::size_t element_bytes() const {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
-    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_rests) +
+    return (parameters_bytes + bytes(master) + bytes(state) + bytes(rack_rests) +
             bytes(sparse_replies)) /
                arena.elements() +
            (rack_sums ? sizeof(float) : 0);

@@ -165,12 +165,6 @@ Status Placement::make_ready(JobIndex::Lock& lock, const JobIndex::Caller& calle
     PHUB_RETURN_IF_ERROR(
         index_.options.links->check_place(topology.server_index, topology.cores_per_server.size()));
   }
-  if (job.spec->clip_norm > 0.0F && call.topology.cores_per_server.size() > 1) {
-    return {Code::kInvalidArgument,
-            fmt::format("clip_norm: the norm of all keys is known within one server, and the job "
-                        "has {}; name one, or leave clip_norm out",
-                        call.topology.cores_per_server.size())};
-  }
   if (job.place.memory == Memory::kNone) {
     PHUB_RETURN_IF_ERROR(make_on_data_plane(lock, job, call.topology, call.plan_hash));
   } else {

@@ -108,11 +108,6 @@ Status check_options(const ClientOptions& options) {
     return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
                                         " has no trust coefficient: leave it out, or choose lars"};
   }
-  if (options.clip_norm != 0.0F && options.servers.size() > 1) {
-    return {Code::kInvalidArgument,
-            "clip_norm: the norm of all keys is known within one server, and servers has " +
-                std::to_string(options.servers.size()) + ": leave one of the two out"};
-  }
   PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.rule));
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {

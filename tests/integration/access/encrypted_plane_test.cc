@@ -114,7 +114,9 @@ struct Worker {
       memory->data()[hyper + i] = static_cast<std::byte>(kPattern[i % kPattern.size()]);
     }
     exchange = std::make_unique<client::Exchange>(plane.plan, DataType::kFloat32, true);
-    exchange->use_memory({memory->data(), memory->data() + hyper, parameters.data()});
+    exchange->use_memory({.hyper = memory->data(),
+                          .gradients = memory->data() + hyper,
+                          .parameters = parameters.data()});
     const client::JoinInfo joined = plane.join(job, port);
     auto stream = client::open_tcp(target_of(joined));
     REQUIRE(stream);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,21 +25,24 @@ struct RigWorker final : ReceiveBuffers, Layout {
 
   static constexpr std::size_t kLines = wire::hyper_bytes(1);
 
-  // A line for the core, with a Hyper and a Vote, then the chunks.
+  // A line for each core, then the chunks, of two servers at most.
+  static constexpr std::size_t kArena = 2 * std::size_t{kChunks} * kChunkBytes;
   std::unique_ptr<SharedMemory> gradients =
-      std::move(*SharedMemory::create("gradients", kLines + std::size_t{kChunks} * kChunkBytes));
-  std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kChunks * kChunkBytes));
+      std::move(*SharedMemory::create("gradients", kLines + kArena));
+  std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kArena + kLines));
   std::shared_ptr<verbs::Registered> registered;
   std::shared_ptr<const WindowLayout> landing;
   std::unique_ptr<Endpoint> endpoint;
   PeerId peer = 0;
 
-  std::byte* acquire(PeerId, std::uint32_t, std::uint32_t) override { return parameters->data(); }
+  std::byte* acquire(PeerId, std::uint32_t immediate, std::uint32_t) override {
+    const bool is_norm = wire::slot_of(immediate) == wire::kNormSlot;
+    return parameters->data() + (is_norm ? kArena : 0);
+  }
   void release(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
     const std::uint32_t slot = wire::slot_of(immediate);
-    if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
-    return slot == wire::kVoteSlot ? WindowLayout::kVote : landing->slots[slot];
+    return wire::is_control(slot) ? wire::offset_in_line(slot) : landing->slots[slot];
   }
 };
 
@@ -48,13 +52,16 @@ class CoreRig {
   static constexpr std::uint32_t kChunks = RigWorker::kChunks;
 
   // "shm" or "verbs", on the executable's RDMA devices; "all": as many workers over each transport,
-  // tcp too, as the core has connections for.
+  // tcp too, as the core has connections for. With a clip_norm the job has another server with as
+  // many chunks, whose part of the norm the test tells.
   explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {},
-                   Encoding encoding = Encoding::kDense) {
+                   Encoding encoding = Encoding::kDense, float clip_norm = 0.0F) {
     PlanInput input;
-    input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
+    const std::uint32_t servers = clip_norm > 0.0F ? 2 : 1;
+    input.key_elements = {servers * kChunks * kChunkBytes / sizeof(float)};
     input.chunk_bytes = kChunkBytes;
-    input.cores_per_server = {1};
+    input.cores_per_server.assign(servers, 1);
+    layout_.clip_norm = clip_norm;
     const bool all = transport == "all";
     layout_.workers = all ? 3 * kOfEach : kWorkers;
     layout_.rule = RuleKind::kNesterov;
@@ -62,6 +69,8 @@ class CoreRig {
     layout_.loss_scale = loss_scale;
     layout_.encoding = encoding;
     layout_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    places_ = make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float)).slots;
+    PHUB_CHECK(places_.size() == kChunks, "as many on each server");
     job_ = std::move(*server::JobMemory::create(layout_));
     on_core_ = std::move(*server::JobOnCore::create(layout_, 0, job_));
     const auto& device = rdma_devices().front();
@@ -85,9 +94,29 @@ class CoreRig {
   // Every worker pushes every chunk, and takes the replies.
   void round() {
     push_all(layout_.epoch);
+    take_replies();
+  }
+  // With a clip_norm: every worker pushes every chunk, and is asked for the norm; what is told to
+  // it. Nobody answers yet.
+  std::vector<double> ask() {
+    push_all(layout_.epoch);
+    std::vector<double> parts;
     for (auto& worker : workers_) {
-      PHUB_CHECK(replies(*worker, kChunks) == kChunks, "every chunk has its reply");
+      std::vector<Completion> batch(kChunks);
+      const std::size_t count = worker->endpoint->poll(batch);
+      PHUB_CHECK(count == 1 && wire::slot_of(batch[0].immediate) == wire::kNormSlot, "a norm");
+      PHUB_CHECK(batch[0].bytes == sizeof(double), "its size");
+      std::memcpy(&parts.emplace_back(), batch[0].data, sizeof(double));
     }
+    return parts;
+  }
+  // One worker tells the norm; the core takes what there is.
+  void send_norm(std::uint32_t worker, double squares, std::uint32_t bytes = sizeof(double)) {
+    std::byte* const place = workers_[worker]->gradients->data() + wire::kNormOffset;
+    std::memcpy(place, &squares, sizeof(squares));
+    send(worker, {.data = place,
+                  .bytes = bytes,
+                  .immediate = wire::immediate(wire::kNormSlot, layout_.epoch)});
   }
   // The same as workers of another epoch would; nobody waits for replies.
   void stale_round() { push_all(layout_.epoch + 1); }
@@ -115,14 +144,13 @@ class CoreRig {
   // One worker pushes a chunk from where another is in its memory; the core takes it.
   void push_from_elsewhere(std::uint32_t worker, std::uint32_t slot, std::uint32_t place) {
     const std::byte* const memory = workers_[worker]->gradients->data();
-    send(worker, {.data = memory + RigWorker::kLines + place * kChunkBytes,
+    send(worker, {.data = memory + places_[place],
                   .bytes = kChunkBytes,
                   .immediate = wire::immediate(slot, layout_.epoch)});
   }
   // One worker pushes these bytes in the place of a chunk.
   void push_bytes(std::uint32_t worker, std::uint32_t slot, std::span<const std::byte> bytes) {
-    std::byte* const place =
-        workers_[worker]->gradients->data() + RigWorker::kLines + slot * kChunkBytes;
+    std::byte* const place = workers_[worker]->gradients->data() + places_[slot];
     std::memcpy(place, bytes.data(), bytes.size());
     send(worker, {.data = place,
                   .bytes = static_cast<std::uint32_t>(bytes.size()),
@@ -133,6 +161,8 @@ class CoreRig {
     const auto event = core_->next_event();
     return event ? event->reason : std::string_view();
   }
+  // Whom, and why; nothing: nobody.
+  std::optional<server::LossEvent> event() { return core_->next_event(); }
   // The core takes what there is.
   void run() {
     while (core_->run_once()) {
@@ -149,6 +179,22 @@ class CoreRig {
     std::vector<Completion> batch(kChunks);
     for (const auto& worker : workers_) count += worker->endpoint->poll(batch);
     return count;
+  }
+  // Takes the replies to a round.
+  void take_replies() {
+    for (auto& worker : workers_) {
+      PHUB_CHECK(replies(*worker, kChunks) == kChunks, "every chunk has its reply");
+    }
+  }
+  // Sets every element of what every worker pushes.
+  void fill(float value) {
+    for (auto& worker : workers_) {
+      for (const std::uint64_t place : places_) {
+        for (std::uint32_t i = 0; i < kChunkBytes; i += sizeof(value)) {
+          std::memcpy(worker->gradients->data() + place + i, &value, sizeof(value));
+        }
+      }
+    }
   }
   std::uint64_t drops(server::Drop cause) const { return core_->drops().value(cause); }
 
@@ -221,8 +267,9 @@ class CoreRig {
     worker.landing = memory_->window_layout(0, 0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
     const auto parts = *memory_->of(index, 0);
+    // Twice the room of a round: nobody here tries the rest of a post again.
     auto own = std::move(
-        *endpoint->connector().prepare(verbs::regions_of(worker.registered), kChunks + 2));
+        *endpoint->connector().prepare(verbs::regions_of(worker.registered), 2 * kChunks));
     auto cores = std::move(*core_->connector().prepare(parts, kChunks + 2));
     std::tie(own.socket, cores.socket) = stream_pair();
     own.peer = cores.own;
@@ -238,17 +285,17 @@ class CoreRig {
                "verbs");
   }
 
-  static void push_one(RigWorker& worker, std::uint32_t slot, std::uint32_t epoch) {
-    const Write write{.data = worker.gradients->data() + RigWorker::kLines + slot * kChunkBytes,
+  void push_one(RigWorker& worker, std::uint32_t slot, std::uint32_t epoch) const {
+    const Write write{.data = worker.gradients->data() + places_[slot],
                       .bytes = kChunkBytes,
                       .immediate = wire::immediate(slot, epoch)};
     PHUB_CHECK(worker.endpoint->post(worker.peer, {&write, 1}) == 1, "room for a write");
   }
 
-  static void push(RigWorker& worker, std::uint32_t epoch) {
+  void push(RigWorker& worker, std::uint32_t epoch) const {
     std::vector<Write> writes;
     for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
-      writes.push_back({.data = worker.gradients->data() + RigWorker::kLines + slot * kChunkBytes,
+      writes.push_back({.data = worker.gradients->data() + places_[slot],
                         .bytes = kChunkBytes,
                         .immediate = wire::immediate(slot, epoch)});
       if (writes.size() < kBatch) continue;
@@ -266,6 +313,7 @@ class CoreRig {
   }
 
   server::JobLayout layout_;
+  std::vector<std::uint64_t> places_;  // of chunks in a worker's memory
   std::shared_ptr<server::JobMemory> job_;
   std::shared_ptr<server::VerbsMemory> memory_;
   std::unique_ptr<server::JobOnCore> on_core_;

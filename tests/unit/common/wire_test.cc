@@ -15,7 +15,8 @@
 namespace phub {
 
 TEST_CASE("an immediate holds any slot with the low bits of any epoch") {
-  for (const std::uint32_t slot : {0U, 1U, 12'345U, wire::kVoteSlot, wire::kHyperSlot}) {
+  for (const std::uint32_t slot :
+       {0U, 1U, 12'345U, wire::kNormSlot, wire::kVoteSlot, wire::kHyperSlot}) {
     for (const std::uint32_t epoch : {0U, 1U, 255U, 256U, 70'001U}) {
       const std::uint32_t word = wire::immediate(slot, epoch);
       CHECK(wire::slot_of(word) == slot);
@@ -31,12 +32,15 @@ TEST_CASE("an immediate holds any slot with the low bits of any epoch") {
 TEST_CASE("control words and the mark of a skipped update are no chunk's slot") {
   CHECK(wire::is_control(wire::kHyperSlot));
   CHECK(wire::is_control(wire::kVoteSlot));
-  CHECK_FALSE(wire::is_control(wire::kVoteSlot - 1));
+  CHECK(wire::is_control(wire::kNormSlot));
+  CHECK_FALSE(wire::is_control(wire::kNormSlot - 1));
   CHECK(wire::kHyperSlot != wire::kVoteSlot);
-  for (const std::uint32_t slot : {0U, 7U, wire::kSkippedBit - 1}) {
+  CHECK(wire::kVoteSlot != wire::kNormSlot);
+  for (const std::uint32_t slot : {0U, 7U, kMaxCoreChunks - 1}) {
     for (const bool skipped : {false, true}) {
       const std::uint32_t word = wire::reply(slot, 9, skipped);
       CHECK(wire::reply_slot_of(word) == slot);
+      CHECK_FALSE(wire::is_control(wire::slot_of(word)));
       CHECK(wire::was_skipped(word) == skipped);
       CHECK(wire::same_epoch(word, 9));
     }

@@ -133,13 +133,6 @@ void apply_devices(const CudaChoice& choice, TrainConfig& train) {
 
 // Of servers the file may say another number than the command line, whose word is the last.
 Status check_servers(const WorkerConfig& config) {
-  const bool clips = config.optimizer().has_clip_norm();
-  if (clips && config.servers_size() > 1) {
-    return {Code::kInvalidArgument,
-            fmt::format("servers: are {}, and optimizer.clip_norm is found within one: leave one "
-                        "of the two out",
-                        config.servers_size())};
-  }
   if (config.servers_size() > 0) return {};
   if (config.optimizer().has_ema_decay()) {
     return {Code::kInvalidArgument,
