@@ -18,6 +18,7 @@ enum class RuleKind : std::uint8_t {
   kAdam,      // m, v: means of g + wd * w and of its square;  w -= lr * m' / (sqrt(v') + epsilon)
   kAdamW,     // m, v: of g and of its square;  w -= lr * wd * w + lr * m' / (sqrt(v') + epsilon)
   kAdagrad,   // s += (g + wd * w)^2;  w -= lr * (g + wd * w) / (sqrt(s) + epsilon)
+  kElastic,   // w += lr * sum of (w_i - w), of workers' parameters w_i; lr: the elasticity
 };
 
 // Whether the rule has parameters of its own that a first round must initialise.
@@ -35,6 +36,16 @@ constexpr bool has_betas(RuleKind kind) {
   return kind == RuleKind::kAdam || kind == RuleKind::kAdamW;
 }
 
+// Whether workers push parameters of their own, which the shared ones are pulled to, and no
+// gradients: elastic averaging (Zhang, Choromanska, LeCun, 2015, arXiv 1412.6651). Of n pushes
+// w += n * lr * (mean - w), and n is 1 / gradient_scale: a mean says of how many it is.
+constexpr bool is_elastic(RuleKind kind) { return kind == RuleKind::kElastic; }
+
+// What Zhang et al. use.
+constexpr float default_elasticity(std::uint32_t workers) {
+  return 0.9F / static_cast<float>(workers);
+}
+
 // Whether it has Hyper's momentum.
 constexpr bool has_momentum(RuleKind kind) {
   return kind == RuleKind::kMomentum || kind == RuleKind::kNesterov || kind == RuleKind::kLars;
@@ -43,7 +54,8 @@ constexpr bool has_momentum(RuleKind kind) {
 // fp32 state arrays per parameter beside the parameter itself.
 constexpr unsigned state_arrays(RuleKind kind) {
   if (has_betas(kind)) return 2;
-  return has_parameters(kind) && kind != RuleKind::kSgd ? 1 : 0;
+  const bool has_none = kind == RuleKind::kSgd || kind == RuleKind::kElastic;
+  return has_parameters(kind) && !has_none ? 1 : 0;
 }
 
 // What PyTorch's optimizers call such an array. REQUIRES: array < state_arrays.
@@ -97,8 +109,8 @@ struct Hyper {
 };
 static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 
-inline constexpr Words<RuleKind, 9> kRuleWords = {
-    {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"}};
+inline constexpr Words<RuleKind, 10> kRuleWords = {
+    {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad", "elastic"}};
 constexpr std::string_view name_of(RuleKind kind) { return kRuleWords.of(kind); }
 constexpr auto parse_rule_kind(std::string_view word) { return kRuleWords.parse(word); }
 

@@ -55,6 +55,7 @@ void add_rounds(const control::JobInfo& job, Table& table) {
   table.add({"late pushes", rounds.late() == control::LATE_PUSHES_ADD ? "added" : "dropped"});
   table.add({"weight of a push",
              rounds.weight() == control::PUSH_WEIGHT_STALENESS ? "1 / (1 + staleness)" : "1"});
+  table.add({"turns", rounds.turns() ? "one worker after the other" : "none"});
   table.add(
       {"chunks' rounds",
        fmt::format("{}, {} not of everybody, {} of these after their grace, {} without quorum",
