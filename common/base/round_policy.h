@@ -3,7 +3,7 @@
 //
 // The named methods are settings of these: bulk synchronous (no quorum), backup workers (quorum
 // N - b, late pushes dropped), asynchronous (quorum 1, late pushes added), stale synchronous
-// parallel (the same with a staleness).
+// parallel (the same with a staleness), round robin (quorum 1, late pushes added, turns).
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,18 @@ struct RoundPolicy {
   std::uint32_t staleness = kAnyStaleness;
   LatePushes late = LatePushes::kDrop;
   PushWeight weight = PushWeight::kOne;
+  // Of a quorum of one with kAdd: a worker is replied to when the one before it, by index, has
+  // pushed; so of a chunk one worker at a time has parameters that it computes with.
+  bool turns = false;
 
   bool waits_for_all() const { return quorum == 0; }
   bool operator==(const RoundPolicy&) const = default;
 };
+
+// That a round may have.
+inline std::uint32_t most_pushes(const RoundPolicy& rounds, std::uint32_t workers) {
+  return rounds.waits_for_all() || rounds.grace_ms > 0 ? workers : rounds.quorum;
+}
 
 inline constexpr Words<LatePushes, 2> kLatePushesWords = {{"drop", "add"}};
 inline constexpr Words<PushWeight, 3> kPushWeightWords = {{"one", "staleness", "samples"}};

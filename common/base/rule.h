@@ -19,6 +19,7 @@ enum class RuleKind : std::uint8_t {
   kAdamW,     // m, v: of g and of its square;  w -= lr * wd * w + lr * m' / (sqrt(v') + epsilon)
   kAdagrad,   // s += (g + wd * w)^2;  w -= lr * (g + wd * w) / (sqrt(s) + epsilon)
   kLamb,      // m, v: as adamw's;  u = m' / (sqrt(v') + epsilon) + wd * w;  w -= lr * trust * u
+  kElastic,   // w += lr * sum of (w_i - w), of workers' parameters w_i; lr: the elasticity
 };
 
 // Whether the rule has parameters of its own that a first round must initialise.
@@ -37,6 +38,16 @@ constexpr bool has_betas(RuleKind kind) {
   return kind == RuleKind::kAdam || kind == RuleKind::kAdamW || kind == RuleKind::kLamb;
 }
 
+// Whether workers push parameters of their own, which the shared ones are pulled to, and no
+// gradients: elastic averaging (Zhang, Choromanska, LeCun, 2015, arXiv 1412.6651). Of n pushes
+// w += n * lr * (mean - w), and n is 1 / gradient_scale: a mean says of how many it is.
+constexpr bool is_elastic(RuleKind kind) { return kind == RuleKind::kElastic; }
+
+// What Zhang et al. use.
+constexpr float default_elasticity(std::uint32_t workers) {
+  return 0.9F / static_cast<float>(workers);
+}
+
 // Whether it has Hyper's momentum.
 constexpr bool has_momentum(RuleKind kind) {
   return kind == RuleKind::kMomentum || kind == RuleKind::kNesterov || kind == RuleKind::kLars;
@@ -45,7 +56,8 @@ constexpr bool has_momentum(RuleKind kind) {
 // fp32 state arrays per parameter beside the parameter itself.
 constexpr unsigned state_arrays(RuleKind kind) {
   if (has_betas(kind)) return 2;
-  return has_parameters(kind) && kind != RuleKind::kSgd ? 1 : 0;
+  const bool has_none = kind == RuleKind::kSgd || kind == RuleKind::kElastic;
+  return has_parameters(kind) && !has_none ? 1 : 0;
 }
 
 // What PyTorch's optimizers call such an array. REQUIRES: array < state_arrays.
@@ -107,8 +119,9 @@ static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 // More would leave nothing of the pushes that are weighed by 1.
 inline constexpr float kSamplesMax = 1 << 24;
 
-inline constexpr Words<RuleKind, 10> kRuleWords = {
-    {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad", "lamb"}};
+inline constexpr Words<RuleKind, 11> kRuleWords = {{"sum", "mean", "sgd", "momentum", "nesterov",
+                                                    "lars", "adam", "adamw", "adagrad", "lamb",
+                                                    "elastic"}};
 constexpr std::string_view name_of(RuleKind kind) { return kRuleWords.of(kind); }
 constexpr auto parse_rule_kind(std::string_view word) { return kRuleWords.parse(word); }
 

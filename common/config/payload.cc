@@ -3,6 +3,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "common/base/round_policy.h"
+#include "common/base/rule.h"
+
 namespace phub {
 namespace {
 
@@ -20,9 +23,9 @@ void check_share(const TrainConfig& train, ConfigCheck& check) {
 void check_gradients(const TrainConfig& train, ConfigCheck& check) {
   check.require(train.local_steps() == 1, "local_steps",
                 fmt::format("{} contradicts payload: \"gradient\", which is pushed in every step; "
-                            "use payload: \"delta\", or remove it",
+                            "use payload: \"delta\" or \"weights\", or remove it",
                             train.local_steps()));
-  check.unused_unless(false, "outer", "with payload \"gradient\" (use \"delta\")");
+  check.unused_unless(false, "outer", "with payload \"gradient\" (use \"delta\" or \"weights\")");
 }
 
 // What is of gradients, or is not kept.
@@ -51,6 +54,7 @@ void check_local_steps(const TrainConfig& train, ConfigCheck& check) {
 }
 
 void check_delta(const OuterConfig& outer, ConfigCheck& check) {
+  check.unused_unless(false, "elasticity", "with payload \"delta\" (use \"weights\")");
   if (outer.has_rule()) check.one_of("rule", outer.rule(), {"sgd", "momentum", "nesterov"});
   check.unused_unless(outer.rule() != "sgd", "momentum",
                       "with rule \"sgd\" (choose \"momentum\" or \"nesterov\")");
@@ -65,19 +69,62 @@ void check_delta(const OuterConfig& outer, ConfigCheck& check) {
                             outer.mix()));
 }
 
-void check_turns(const TrainConfig& train, ConfigCheck& check) {
+// How many pushes a round has says how far these move the centre: less than the whole way.
+void check_elasticity(const WorkerConfig& config, float elasticity, ConfigCheck& check) {
+  const RoundsConfig& rounds = config.rounds();
+  const std::uint32_t pushes =
+      most_pushes({.quorum = rounds.quorum(), .grace_ms = rounds.grace_ms()}, config.workers());
+  check.require(std::isfinite(elasticity) && elasticity > 0.0F, "elasticity",
+                fmt::format("{} is not above 0", elasticity));
+  check.require(
+      elasticity * static_cast<float>(pushes) < 1.0F, "elasticity",
+      fmt::format("{} times {} pushes of a round ({}) is 1 or more, so that the centre "
+                  "would go beyond the workers' mean; lower it below {:.4g}, or remove it "
+                  "for 0.9 / workers",
+                  elasticity, pushes, config.has_rounds() ? "rounds" : "workers", 1.0 / pushes));
+}
+
+void check_weights(const WorkerConfig& config, ConfigCheck& check) {
+  const OuterConfig& outer = config.train().outer();
+  if (outer.has_rule()) check.one_of("rule", outer.rule(), {"elastic"});
+  check.unused_unless(false, "learning_rate",
+                      "with payload \"weights\" (set elasticity, and optimizer.learning_rate of "
+                      "the workers' steps)");
+  check.unused_unless(false, "momentum", "with payload \"weights\" (set optimizer.momentum)");
+  check.unused_unless(false, "mix", "with payload \"weights\" (set elasticity)");
+  check_elasticity(config, elasticity_of(config), check);
+  check.require(config.rounds().weight() == "one", "rule",
+                fmt::format("elastic, of payload \"weights\", contradicts rounds.weight: \"{}\", "
+                            "which would make parameters smaller or larger; use \"one\"",
+                            config.rounds().weight()));
+  check.require(!config.rounds().turns() || outer.overlap_steps() == 0, "overlap_steps",
+                fmt::format("{} contradicts rounds.turns: a worker that has pushed waits for its "
+                            "turn before it computes; remove one of them",
+                            outer.overlap_steps()));
+}
+
+void check_fragments(const TrainConfig& train, ConfigCheck& check) {
   const OuterConfig& outer = train.outer();
   check.require(outer.fragments() >= 1 && outer.fragments() <= train.local_steps(), "fragments",
                 fmt::format("{} is not from 1 to {}, train.local_steps: each needs a step of its "
                             "own; lower it, or raise local_steps",
                             outer.fragments(), train.local_steps()));
-  check.require(outer.overlap_steps() < train.local_steps(), "overlap_steps",
-                fmt::format("{} is not below {}, train.local_steps: a key is taken before it is "
-                            "pushed again; lower it, or raise local_steps",
-                            outer.overlap_steps(), train.local_steps()));
+  // Weights are pushed before a step, deltas after one.
+  const bool is_before = train.payload() == "weights";
+  const std::uint64_t end = std::uint64_t{train.local_steps()} + (is_before ? 1 : 0);
+  check.require(
+      outer.overlap_steps() < end, "overlap_steps",
+      fmt::format("{} is {} {}, train.local_steps: a key is taken before it is "
+                  "pushed again; lower it, or raise local_steps",
+                  outer.overlap_steps(), is_before ? "above" : "not below", train.local_steps()));
 }
 
 }  // namespace
+
+float elasticity_of(const WorkerConfig& config) {
+  const OuterConfig& outer = config.train().outer();
+  return outer.has_elasticity() ? outer.elasticity() : default_elasticity(config.workers());
+}
 
 std::optional<float> share_weight(const std::string& share) {
   if (share == "auto") return 0.0F;
@@ -91,7 +138,7 @@ std::optional<float> share_weight(const std::string& share) {
 
 void check_payload(const WorkerConfig& config, ConfigCheck check) {
   const TrainConfig& train = config.train();
-  check.one_of("payload", train.payload(), {"gradient", "delta"});
+  check.one_of("payload", train.payload(), {"gradient", "delta", "weights"});
   check_share(train, check);
   if (train.payload() == "gradient") return check_gradients(train, check);
   check_local_steps(train, check);
@@ -100,8 +147,8 @@ void check_payload(const WorkerConfig& config, ConfigCheck check) {
                             "end, and keys are updated before; leave one of the two out",
                             train.payload()));
   ConfigCheck outer = check.nested("outer", train.outer());
-  check_delta(train.outer(), outer);
-  check_turns(train, outer);
+  train.payload() == "delta" ? check_delta(train.outer(), outer) : check_weights(config, outer);
+  check_fragments(train, outer);
 }
 
 }  // namespace phub

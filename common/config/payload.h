@@ -14,6 +14,9 @@ namespace phub {
 // What TrainConfig.share says; 0: it is to be measured. Nothing: it is neither.
 std::optional<float> share_weight(const std::string& share);
 
+// What TrainConfig.outer.elasticity says, or else the default.
+float elasticity_of(const WorkerConfig& config);
+
 // `train` is the check of config.train().
 void check_payload(const WorkerConfig& config, ConfigCheck train);
 

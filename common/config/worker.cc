@@ -276,6 +276,12 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
   check.one_of("weight", rounds.weight(), {"one", "staleness", "samples"});
   check.require(rounds.weight() != "staleness" || rounds.late() == "add", "weight",
                 "\"staleness\" means nothing with late: \"drop\"; use late: \"add\"");
+  const bool takes_turns = rounds.turns();
+  check.require(!takes_turns || (rounds.quorum() == 1 && rounds.late() == "add"), "turns",
+                "needs quorum: 1 and late: \"add\": each push is a round of its own; set these");
+  check.unused_unless(!takes_turns, "staleness", "with turns: nobody is ahead");
+  check.require(!takes_turns || rounds.weight() == "one", "weight",
+                "\"staleness\" means nothing with turns: no push is late; use \"one\"");
   check.require(config.order() != "deterministic", "quorum",
                 "contradicts order: \"deterministic\", for time decides what a round has; set "
                 "order: \"arrival\"");

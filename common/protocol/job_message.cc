@@ -19,7 +19,8 @@ Result<RoundPolicy> rounds_from(const control::RoundPolicy& message) {
       .patience_ms = message.patience_ms() == 0 ? kPatienceMs : message.patience_ms(),
       .staleness = message.has_staleness() ? message.staleness() : kAnyStaleness,
       .late = late,
-      .weight = weight};
+      .weight = weight,
+      .turns = message.turns()};
 }
 
 void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
@@ -29,6 +30,7 @@ void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
   if (rounds.staleness != kAnyStaleness) message.set_staleness(rounds.staleness);
   message.set_late(message_of(rounds.late));
   message.set_weight(message_of(rounds.weight));
+  message.set_turns(rounds.turns);
 }
 
 AdaptiveOptions adaptive_from(const control::JobSpec& message) {

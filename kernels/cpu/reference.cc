@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/elastic.h"
+
 namespace phub::kernels::reference {
 namespace {
 
@@ -70,6 +72,11 @@ float step(const Update& u, std::size_t i, float gradient) {
   if (u.rule == RuleKind::kAdamW) {
     const float kept = weight * decoupled_decay(rate, u.weight_decay);
     return kept - adam_change(u, i, gradient);
+  }
+  if (u.rule == RuleKind::kElastic) {
+    const float apart = gradient - weight;  // of the workers' mean
+    const float change = pull_of(u.hyper) * apart;
+    return weight + change;
   }
   const float decay = u.weight_decay * weight;
   const float decayed = gradient + decay;

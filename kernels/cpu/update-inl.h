@@ -20,6 +20,7 @@
 #include "common/base/rule.h"
 #include "kernels/cpu/convert-inl.h"
 #include "kernels/cpu/measure-inl.h"
+#include "kernels/elastic.h"
 #include "kernels/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -72,10 +73,21 @@ struct AdaptiveCoefficients {
   hn::Vec<D> scale;
 };
 
+template <class D>
+struct ElasticCoefficients {
+  ElasticCoefficients(D d, const Update& u)
+      : scale(hn::Set(d, u.hyper.gradient_scale)), pull(hn::Set(d, pull_of(u.hyper))) {}
+
+  hn::Vec<D> scale;
+  hn::Vec<D> pull;
+};
+
 template <RuleKind kRule, class D>
-using CoefficientsOf = std::conditional_t<is_adaptive(kRule) && kRule != RuleKind::kLamb,
+using CoefficientsOf =
+    std::conditional_t<is_elastic(kRule), ElasticCoefficients<std::remove_const_t<D>>,
+                       std::conditional_t<is_adaptive(kRule) && kRule != RuleKind::kLamb,
                                           AdaptiveCoefficients<std::remove_const_t<D>>,
-                                          Coefficients<std::remove_const_t<D>>>;
+                                          Coefficients<std::remove_const_t<D>>>>;
 
 template <bool kAllFloat32, class D>
 HWY_INLINE hn::Vec<D> load_source(D d, const Source& source, std::size_t index) {
@@ -149,6 +161,14 @@ HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const AdaptiveCoefficients<D>&
     const auto quotient = hn::Div(decayed, hn::Add(hn::Sqrt(square), k.epsilon));
     return hn::Sub(weight, hn::Mul(k.rate, quotient));
   }
+}
+
+template <RuleKind kRule, class D>
+HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const ElasticCoefficients<D>& k, hn::Vec<D> sum,
+                            std::size_t index) {
+  const auto weight = hn::LoadU(d, u.parameters + index);
+  const auto apart = hn::Sub(hn::Mul(sum, k.scale), weight);
+  return hn::Add(weight, hn::Mul(k.pull, apart));
 }
 
 template <class D>
@@ -264,6 +284,8 @@ inline bool update_as_rule(const Update& u) {
       return update_rule<RuleKind::kAdagrad, kLooks>(u);
     case RuleKind::kLamb:
       return update_rule<RuleKind::kLamb, kLooks>(u);
+    case RuleKind::kElastic:
+      return update_rule<RuleKind::kElastic, kLooks>(u);
   }
   return true;
 }

@@ -46,7 +46,7 @@ class Fields {
 void declare_job(Fields& fields, JobOptions& job) {
   fields.field("--workers", job.workers, "Workers that it waits for");
   fields.field("--rule", job.rule,
-               "sum, mean, sgd, momentum, nesterov, lars, adam, adamw, adagrad or lamb");
+               "sum, mean, sgd, momentum, nesterov, lars, adam, adamw, adagrad, lamb or elastic");
   fields.field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   fields.field("--encoding", job.encoding,
                "What workers push: dense, sparse, int8 or int4 (train.compress)");
@@ -62,8 +62,10 @@ void declare_job(Fields& fields, JobOptions& job) {
 }
 
 void declare_rule(Fields& fields, JobOptions& job) {
-  fields.field("--learning-rate", job.learning_rate,
-               "As in the workers' configuration; worker 0 may change it later");
+  fields.field(
+      "--learning-rate", job.learning_rate,
+      "As in the workers' configuration; worker 0 may change it later. Of elastic: train.outer's "
+      "elasticity");
   fields.field("--momentum", job.momentum, "For momentum, nesterov and lars");
   fields.field("--gradient-scale", job.gradient_scale,
                "Of the summed gradient; 0: 1 / workers (with --quorum: 1 / the pushes of a round)");
@@ -118,6 +120,10 @@ void declare_job_rounds(CLI::App& sub, RoundOptions& rounds, CLI::Option* file) 
          "With --quorum: what a push is multiplied by: one, staleness (1 / (1 + s), if s rounds "
          "have passed since its parameters), or samples (the worker's batch)")
       ->capture_default_str();
+  sub.add_flag("--turns", rounds.turns,
+               "With --quorum 1 --late add: a worker is replied to when the one before it has "
+               "pushed, so that one computes at a time")
+      ->needs(quorum);
 }
 
 void declare_job_racks(CLI::App& sub, JobOptions& job, CLI::Option* file) {

@@ -75,6 +75,67 @@ TEST_CASE("a worker too far ahead has its reply when the slowest has caught up")
   CHECK(rig.late(1).withheld.value() == 0);
 }
 
+TEST_CASE("in turns one worker has a reply that it has not pushed for") {
+  QuorumRig rig(3, {.quorum = 1, .late = LatePushes::kAdd, .turns = true}, RuleKind::kSgd);
+  for (const std::uint32_t worker : {2U, 0U, 1U}) rig.push(worker, 5.0F);  // the initial ones
+  CHECK(rig.released() == Workers{0});
+  CHECK(rig.push(1, 1.0F) == PushResult::kTooEarly);
+  CHECK(rig.push(0, 1.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{1});
+  CHECK(rig.push(1, 1.0F) == PushResult::kCompleted);
+  CHECK(rig.released() == Workers{2});
+  SECTION("and the first comes after the last") {
+    CHECK(rig.push(2, 1.0F) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{0});
+    CHECK(rig.result() == 2.0F);
+    CHECK(rig.late(0).pushes[0].value() == 1);
+    CHECK(rig.late(2).pushes[0].value() == 1);  // none is late
+    CHECK(rig.late(2).withheld.value() == 0);
+  }
+  SECTION("who is lost in its turn leaves it to the next") {
+    CHECK(rig.shard->lose(2));
+    CHECK_FALSE(rig.shard->go_on(0));
+    CHECK(rig.released() == Workers{0});
+    CHECK(rig.push(0, 1.0F) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{1});
+    CHECK(rig.push(1, 1.0F) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{0});
+  }
+  SECTION("who is lost before its turn has none") {
+    CHECK(rig.shard->lose(0));
+    CHECK_FALSE(rig.shard->go_on(0));
+    CHECK(rig.released().empty());  // it is still the turn of 2
+    CHECK(rig.push(2, 1.0F) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{1});
+    CHECK(rig.shard->lose(2));
+    CHECK_FALSE(rig.shard->lose(1));  // nobody is left
+  }
+}
+
+TEST_CASE("rule elastic moves by its elasticity for each push of a round") {
+  const auto rig_of = [](const RoundPolicy& policy) {
+    QuorumRig rig(4, policy, RuleKind::kElastic);
+    rig.layout.hyper = {.learning_rate = 0.125F, .gradient_scale = 0.25F};
+    rig.make_shard();
+    for (std::uint32_t worker = 0; worker < 4; ++worker) rig.push(worker, 8.0F);
+    return rig;
+  };
+  SECTION("of those who came in time") {
+    QuorumRig rig = rig_of(backup_workers(2));
+    rig.push(1, 16.0F);
+    rig.push(3, 0.0F);
+    CHECK(rig.result() == 8.0F);
+    rig.push(1, 24.0F);
+    rig.push(3, 8.0F);
+    CHECK(rig.result() == 8.0F + 0.125F * 16.0F);
+  }
+  SECTION("of one") {
+    QuorumRig rig = rig_of(asynchronous());
+    rig.push(2, 16.0F);
+    CHECK(rig.result() == 9.0F);
+  }
+}
+
 TEST_CASE("a worker that waits for its reply may not push the chunk") {
   QuorumRig rig(3, asynchronous(0));
   rig.push(0, 1.0F);

@@ -164,7 +164,26 @@ std::string QuorumJob::check() {
     }
     if (pushes > workers * (rounds - 1)) return name() + ": a round had somebody twice";
   }
-  return {};
+  return policy().turns ? check_turns() : std::string();
+}
+
+// Of a chunk one worker at a time has parameters that it has not pushed for.
+std::string QuorumJob::check_turns() const {
+  for (std::uint32_t slot = 0; slot < options_.shape.chunks; ++slot) {
+    const auto computes = [slot](const Worker& worker) {
+      return !worker.gone && worker.pushed[slot] > 0 && worker.replied[slot] == worker.pushed[slot];
+    };
+    if (std::count_if(workers_.begin(), workers_.end(), computes) > 1) {
+      return name() + ": two workers have their turn with chunk " + std::to_string(slot);
+    }
+  }
+  const auto& late = streams_.on_core->shard.rounds()->late();
+  const auto is_late = [](const server::LateCounters& worker) {
+    return std::any_of(worker.pushes.begin() + 1, worker.pushes.end(),
+                       [](const Counter& pushes) { return pushes.value() > 0; });
+  };
+  const bool is_any_late = std::any_of(late.begin(), late.end(), is_late);
+  return is_any_late ? name() + ": a push of a turn is late" : std::string();
 }
 
 std::string QuorumJob::check_end() {

@@ -63,6 +63,7 @@ class QuorumJob {
   bool is_done(const Worker& worker) const;
   std::string take_replies(std::uint32_t index);
   std::string check_reply(std::uint32_t index, const WorkerLink::Reply& reply);
+  std::string check_turns() const;
   std::uint32_t fewest_pushed(std::uint32_t slot) const;
   float value_of(std::uint32_t slot) const;
 

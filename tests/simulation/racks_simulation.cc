@@ -161,7 +161,7 @@ class RacksSimulation {
   void add_job() {
     --to_come_;
     constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars,
-                                   RuleKind::kAdamW};
+                                   RuleKind::kAdamW, RuleKind::kElastic};
     constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
     constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
                                      RackShape::kHybrid, RackShape::kNested};
@@ -180,10 +180,11 @@ class RacksSimulation {
       options.workers.push_back(random_.one_in(2) ? 1 : random_.between(1, 4));
     }
     options.shape = kShapes[random_.below(5)];
-    options.rule = kRules[random_.below(4)];
+    options.rule = kRules[random_.below(5)];
     options.wire_type = kTypes[random_.below(3)];
     if (random_.one_in(3)) options.rack_wire_type = kTypes[random_.below(3)];
-    if (has_parameters(options.rule)) options.loss_scaling = kScaling[random_.below(3)];
+    const bool scales = has_parameters(options.rule) && !is_elastic(options.rule);
+    if (scales) options.loss_scaling = kScaling[random_.below(3)];
     if (options.loss_scaling == LossScaling::kVoted) options.shape = RackShape::kSpread;
     options.chunk_bytes = random_.one_in(2) ? 64 : 256;
     options.hybrid_bytes = random_.one_in(2) ? 0 : random_.between(64, 512);

@@ -35,6 +35,9 @@ class Simulation final : public OneCore<QuorumJob> {
     if (random_.one_in(2)) policy.staleness = random_.below(4);
     if (random_.one_in(2)) {
       policy.late = LatePushes::kAdd;
+      policy.turns = random_.one_in(3);
+      if (policy.turns) policy.quorum = 1;
+      if (policy.turns) policy.staleness = kAnyStaleness;
     } else if (random_.one_in(2)) {
       policy.grace_ms = random_.between(1, 3);
     }

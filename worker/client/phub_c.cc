@@ -46,6 +46,7 @@ Status read_rounds(const phub_options& options, phub::ClientOptions& result) {
   phub::RoundPolicy& rounds = result.rounds;
   rounds.quorum = options.quorum;
   rounds.grace_ms = options.grace_ms;
+  rounds.turns = options.turns != 0;
   if (options.patience_ms > 0) {
     rounds.patience_ms = options.patience_ms;
   } else if (options.quorum > 0) {

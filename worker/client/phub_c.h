@@ -21,8 +21,8 @@ typedef struct {
   const char* transport; /* NULL: "auto"; "shm", "tcp", "verbs" */
   const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
   const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov", "lars",
-                            "adam", "adamw", "adagrad", "lamb" */
-  float learning_rate;
+                            "adam", "adamw", "adagrad", "lamb", "elastic" */
+  float learning_rate;   /* of "elastic" the elasticity */
   float momentum;
   float gradient_scale;               /* 0: 1 / workers; with a quorum 1 / pushes of a round */
   int arrival_order;                  /* 0: deterministic, bit-identical from run to run */
@@ -50,9 +50,10 @@ typedef struct {
                            late pushes are dropped; 0: a third of timeout_ms */
   int bounds_staleness; /* 1: a worker may be `staleness` rounds ahead of the slowest; 0: any */
   uint32_t staleness;
-  const char* late;         /* what becomes of a push whose round is over. NULL: "drop"; "add" */
-  const char* push_weight;  /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late);
-                               "samples": what phub_set_samples says */
+  const char* late;        /* what becomes of a push whose round is over. NULL: "drop"; "add" */
+  const char* push_weight; /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late); "samples":
+                              what phub_set_samples says */
+  int turns; /* 1: of quorum 1, late "add": workers are replied to one by one, in turn */
   const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
                                whose they are; "fail": and the first one ends the job */
   int checksums; /* 1: each pushed chunk goes with a checksum, and another one at the server ends

@@ -13,7 +13,7 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
       due(chunks),
       policy_(policy),
       workers_(workers),
-      is_bounded_(policy.staleness != kAnyStaleness),
+      withholds_(policy.turns || policy.staleness != kAnyStaleness),
       waiting_(waiting),
       in_round_(chunks, workers),
       withheld_(chunks, workers),
@@ -21,14 +21,16 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
       present_(workers),
       bases_(chunks * workers),
       pushes_(chunks * workers),
-      slowest_(is_bounded_ ? chunks : 0, Slowest{.pushes = 0, .workers = workers}),
+      slowest_(policy.staleness != kAnyStaleness ? chunks : 0,
+               Slowest{.pushes = 0, .workers = workers}),
+      turns_(policy.turns ? chunks : 0),
       released_(workers),
       late_(workers) {}
 
 QuorumRounds::Taken QuorumRounds::take(std::uint32_t slot, std::uint32_t worker,
                                        std::uint64_t rounds, float samples) {
   const std::uint32_t pushes = pushes_[at(slot, worker)]++;
-  if (is_bounded_) leave_slowest(slot, pushes);
+  if (withholds_) policy_.turns ? end_turn(slot, worker) : leave_slowest(slot, pushes);
   const std::uint32_t staleness = static_cast<std::uint32_t>(rounds) - bases_[at(slot, worker)];
   LateCounters& late = late_[worker];
   late.pushes[LateCounters::bucket(staleness)].add(1);
@@ -81,6 +83,7 @@ std::uint32_t QuorumRounds::take_first_end() {
 }
 
 void QuorumRounds::start_all(std::uint32_t slot, std::uint64_t rounds) {
+  if (policy_.turns) return release(slot, rounds);
   for (std::uint32_t worker = 0; worker < workers_; ++worker) {
     bases_[at(slot, worker)] = static_cast<std::uint32_t>(rounds);
     released_[worker] = worker;
@@ -94,7 +97,14 @@ void QuorumRounds::start_all(std::uint32_t slot, std::uint64_t rounds) {
 // that waits.
 void QuorumRounds::release(std::uint32_t slot, std::uint64_t rounds) {
   released_count_ = 0;
-  const bool has_moved = is_bounded_ && std::exchange(slowest_[slot].has_moved, false);
+  bool has_moved = false;
+  if (withholds_) {
+    if (policy_.turns) {  // who has it may be computing
+      if (waiting_.contains(slot, turns_[slot])) reply_to(slot, turns_[slot], rounds);
+      return;
+    }
+    has_moved = std::exchange(slowest_[slot].has_moved, false);
+  }
   for (std::size_t i = 0; i < waiting_.words(); ++i) {
     std::uint64_t workers = waiting_.word(slot, i) & ~in_round_.word(slot, i);
     if (!has_moved) workers &= ~withheld_.word(slot, i);
@@ -109,14 +119,27 @@ void QuorumRounds::release_or_withhold(std::uint32_t slot, std::uint32_t worker,
                                        std::uint64_t rounds) {
   ++looked_at_;
   // Of two counts that may have wrapped.
-  if (is_bounded_ && pushes_[at(slot, worker)] - slowest_[slot].pushes > policy_.staleness) {
+  if (withholds_ && pushes_[at(slot, worker)] - slowest_[slot].pushes > policy_.staleness) {
     if (withheld_.insert(slot, worker)) late_[worker].withheld.add(1);
     return;
   }
-  waiting_.erase(slot, worker);
   withheld_.erase(slot, worker);
+  reply_to(slot, worker, rounds);
+}
+
+void QuorumRounds::reply_to(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds) {
+  waiting_.erase(slot, worker);
   bases_[at(slot, worker)] = static_cast<std::uint32_t>(rounds);
   released_[released_count_++] = worker;
+}
+
+// A worker has pushed the chunk, or is gone. REQUIRES: somebody is there.
+void QuorumRounds::end_turn(std::uint32_t slot, std::uint32_t worker) {
+  std::uint32_t& turn = turns_[slot];
+  if (turn != worker) return;
+  do {
+    turn = turn + 1 < workers_ ? turn + 1 : 0;
+  } while (lost_.contains(0, turn));
 }
 
 bool QuorumRounds::lose(std::uint32_t worker) {
@@ -126,7 +149,8 @@ bool QuorumRounds::lose(std::uint32_t worker) {
     waiting_.erase(slot, worker);
     in_round_.erase(slot, worker);
     withheld_.erase(slot, worker);
-    if (is_bounded_) leave_slowest(slot, pushes_[at(slot, worker)]);
+    if (!withholds_ || present_ == 0) continue;
+    policy_.turns ? end_turn(slot, worker) : leave_slowest(slot, pushes_[at(slot, worker)]);
   }
   return present_ > 0;
 }

@@ -12,6 +12,9 @@
 // chunk and not for another may wait for who was late the other way round. So a round goes on
 // without its quorum when its patience is over.
 //
+// With turns a chunk has one worker at a time that has a reply and has not pushed: the next one's
+// waits for its push.
+//
 // Data of a Shard; its core's thread only (counters: any thread). Nothing grows after it is made.
 #pragma once
 
@@ -50,7 +53,7 @@ class QuorumRounds {
   Standing standing(std::uint32_t slot, std::uint32_t pushes) const;
   // The chunk's round is over, and has used so many pushes.
   void complete(std::uint32_t slot, std::uint32_t pushes);
-  // Everybody has had the first parameters.
+  // The first parameters are there, for everybody.
   void start_all(std::uint32_t slot, std::uint64_t rounds);
   // Finds who of those who wait is to have the chunk now; they wait no longer.
   void release(std::uint32_t slot, std::uint64_t rounds);
@@ -100,12 +103,14 @@ class QuorumRounds {
   }
   float weight_of(std::uint32_t staleness, float samples) const;
   void release_or_withhold(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds);
+  void reply_to(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds);
+  void end_turn(std::uint32_t slot, std::uint32_t worker);
   void leave_slowest(std::uint32_t slot, std::uint32_t pushes);
   Slowest find_slowest(std::uint32_t slot) const;
 
   const RoundPolicy policy_;
   const std::uint32_t workers_;
-  const bool is_bounded_;  // how far ahead a worker may be
+  const bool withholds_;  // replies: of who is too far ahead, or has no turn
   WorkerSets& waiting_;
   WorkerSets in_round_;                // by slot: of those who wait, whose pushes are in its round
   WorkerSets withheld_;                // by slot: of those who wait, who is too far ahead
@@ -114,6 +119,7 @@ class QuorumRounds {
   std::vector<std::uint32_t> bases_;   // [slot][worker]: rounds behind the chunk at the last reply
   std::vector<std::uint32_t> pushes_;  // [slot][worker], of all rounds
   std::vector<Slowest> slowest_;       // by slot; empty: staleness has no bound
+  std::vector<std::uint32_t> turns_;   // by slot: whose turn it is; empty: there are none
   std::vector<std::uint32_t> released_;
   std::size_t released_count_ = 0;
   std::uint64_t looked_at_ = 0;

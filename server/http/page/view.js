@@ -206,7 +206,7 @@ function skippedView({spec, statistics}) {
 
 // When chunks' rounds are complete, and what was late: of a job with a quorum.
 function quorumView({spec, statistics, members}) {
-  const {quorum = 0, grace_ms: grace = 0, staleness, late} = spec.rounds ?? {};
+  const {quorum = 0, grace_ms: grace = 0, staleness, late, turns} = spec.rounds ?? {};
   if (quorum === 0) return null;
   const {rounds = 0, incomplete = 0} = statistics.quorum ?? {};
   const columns = [{title: "Worker"}, ...["0", "1", "2–3", "4–7", "8–15", "16–31", "32 rounds behind"]
@@ -216,7 +216,8 @@ function quorumView({spec, statistics, members}) {
       format.count(behind.dropped), format.count(behind.withheld)]}));
   return h("div", {"data-key": "quorum"}, h("h3", {}, "Rounds"),
     h("p", {class: "note"}, `A round of a chunk is complete with ${quorum} of ${spec.workers} workers, `
-      + `after ${format.count(grace)} ms of grace; workers may be ${staleness ?? "any number of"} rounds ahead; `
+      + `after ${format.count(grace)} ms of grace; `
+      + `${turns ? "workers take turns" : `workers may be ${staleness ?? "any number of"} rounds ahead`}; `
       + `late pushes are ${late === "add" ? "added" : "dropped"}. `
       + `${format.count(incomplete)} of ${format.count(rounds)} went on without somebody.`),
     rows.length > 0 && table("Pushes by the age of their parameters", columns, rows));

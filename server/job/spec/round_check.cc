@@ -7,6 +7,27 @@
 namespace phub::server {
 namespace {
 
+Status validate_turns(const RoundPolicy& rounds) {
+  if (rounds.quorum != 1 || rounds.late != LatePushes::kAdd) {
+    return invalid(
+        "rounds.turns: needs rounds.quorum 1, not {}, and rounds.late add: each push is a round of "
+        "its own",
+        rounds.quorum);
+  }
+  if (rounds.staleness != kAnyStaleness) {
+    return invalid(
+        "rounds.staleness: means nothing with rounds.turns, for nobody is ahead; leave "
+        "it out");
+  }
+  if (rounds.weight != PushWeight::kOne) {
+    return invalid(
+        "rounds.weight: {} means nothing with rounds.turns, for no push is late; choose "
+        "one",
+        name_of(rounds.weight));
+  }
+  return {};
+}
+
 // A quorum contradicts what needs everybody's pushes of a round.
 Status validate_quorum(const JobSpec& spec) {
   const RoundPolicy& rounds = spec.rounds;
@@ -62,7 +83,7 @@ Status validate_quorum(const JobSpec& spec) {
     return invalid(
         "rounds.weight: staleness means nothing where rounds.late is drop; set that to add");
   }
-  return {};
+  return rounds.turns ? validate_turns(rounds) : Status();
 }
 
 }  // namespace
@@ -94,7 +115,7 @@ Status validate_rounds(const JobSpec& spec) {
   if (!spec.rounds.waits_for_all()) return validate_quorum(spec);
   if (spec.rounds == RoundPolicy()) return {};
   return invalid(
-      "rounds: grace_ms, patience_ms, staleness, late and weight mean nothing without "
+      "rounds: grace_ms, patience_ms, staleness, late, weight and turns mean nothing without "
       "rounds.quorum; give it, or leave them out");
 }
 

@@ -81,6 +81,9 @@ Status validate_clip_norm(const JobSpec& spec) {
         "it out",
         name_of(spec.rule));
   }
+  if (is_elastic(spec.rule)) {
+    return invalid("clip_norm: rule elastic is pushed no gradients; leave it out");
+  }
   if (spec.rule == RuleKind::kLars) {
     return invalid("clip_norm: rule lars divides by each key's norm already; leave it out");
   }
@@ -116,6 +119,9 @@ Status validate_loss_scale(const JobSpec& spec) {
         "loss_scaling: rule {} has no parameters to spare; divide the sum at the workers",
         name_of(spec.rule));
   }
+  if (scale.kind != LossScaling::kNone && is_elastic(spec.rule)) {
+    return invalid("loss_scaling: rule elastic is pushed no gradients; leave it out");
+  }
   if (scale.kind != LossScaling::kStatic && scale.factor != 1.0F) {
     return invalid("loss_scale: {} is for static loss scaling only; leave it out", scale.factor);
   }
@@ -125,10 +131,55 @@ Status validate_loss_scale(const JobSpec& spec) {
   return {};
 }
 
+// The centre stays between itself and the workers' mean. Of how many workers a mean is its scale
+// says, so that is the default one.
+Status validate_elastic(const JobSpec& spec) {
+  if (!is_elastic(spec.rule)) return {};
+  const Hyper& hyper = spec.hyper;
+  const std::uint32_t pushes = most_pushes(spec.rounds, spec.workers);
+  if (hyper.learning_rate * static_cast<float>(pushes) >= 1.0F) {
+    return invalid(
+        "learning_rate: rule elastic moves the centre by {} for each of the {} pushes of a round, "
+        "which must be less than the whole way together; choose less than 1 / {}, as {}",
+        hyper.learning_rate, pushes, pushes, default_elasticity(spec.workers));
+  }
+  if (hyper.momentum != 0.0F) {
+    return invalid("momentum: rule elastic has none, it is the workers'; leave it out");
+  }
+  if (hyper.gradient_scale != 0.0F && hyper.gradient_scale != gradient_scale_of({
+                                                                  .workers = spec.workers,
+                                                                  .rule = spec.rule,
+                                                              })) {
+    return invalid("gradient_scale: rule elastic is of a mean, not of a sum times {}; leave it out",
+                   hyper.gradient_scale);
+  }
+  if (spec.encoding != Encoding::kDense) {
+    return invalid(
+        "encoding: {} is for gradients, and rule elastic is pushed parameters; choose "
+        "dense",
+        name_of(spec.encoding));
+  }
+  if (spec.rounds.weight != PushWeight::kOne) {
+    return invalid(
+        "rounds.weight: {} would make parameters smaller, which rule elastic is pushed; "
+        "choose one",
+        name_of(spec.rounds.weight));
+  }
+  for (std::size_t i = 0; i < spec.keys.size(); ++i) {
+    if (spec.keys[i].weight_decay == 0.0F) continue;
+    return invalid(
+        "keys[{}].weight_decay: \"{}\" has {}, but with rule elastic workers decay "
+        "their own parameters; leave it out",
+        i, spec.keys[i].name, spec.keys[i].weight_decay);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate_rule(const JobSpec& spec) {
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
+  PHUB_RETURN_IF_ERROR(validate_elastic(spec));
   PHUB_RETURN_IF_ERROR(validate_lars(spec));
   PHUB_RETURN_IF_ERROR(validate_adaptive(spec));
   PHUB_RETURN_IF_ERROR(validate_clip_norm(spec));

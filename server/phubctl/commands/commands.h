@@ -34,6 +34,7 @@ struct RoundOptions {
   std::optional<std::uint32_t> staleness = {};  // nothing: any
   std::string late = "drop";
   std::string weight = "one";
+  bool turns = false;
 };
 
 // What `job create` is given: a file, or the fields.

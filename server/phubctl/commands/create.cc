@@ -196,6 +196,7 @@ Status add_rounds(const RoundOptions& options, control::JobSpec& spec) {
   if (options.staleness) rounds.set_staleness(*options.staleness);
   rounds.set_late(late);
   rounds.set_weight(weight);
+  rounds.set_turns(options.turns);
   return {};
 }
 

@@ -113,12 +113,23 @@ std::optional<Reason> withheld_replies(const control::JobInfo& job) {
                 .cure = "a larger `rounds.staleness`, or smaller batches for the slowest worker"};
 }
 
+// Nobody is late or withheld, and yet all but one wait.
+std::optional<Reason> turns(const control::JobInfo& job) {
+  const control::JobSpec& spec = job.spec();
+  if (!spec.rounds().turns()) return {};
+  return Reason{.topic = "turns",
+                .what = fmt::format("The {} workers take turns, so that one computes at a time and "
+                                    "the others wait for it.",
+                                    spec.workers()),
+                .cure = "leave `rounds.turns` out, unless it is what others are compared with"};
+}
+
 }  // namespace
 
 std::vector<Reason> explain_quorum(const control::JobInfo& job) {
   std::vector<Reason> reasons;
   for (const auto& reason : {lost_workers(job), impatient_rounds(job), late_pushes(job),
-                             graces(job), withheld_replies(job)}) {
+                             graces(job), withheld_replies(job), turns(job)}) {
     if (reason) reasons.push_back(*reason);
   }
   if (!reasons.empty()) return reasons;

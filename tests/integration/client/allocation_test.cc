@@ -60,7 +60,8 @@ struct Worker {
     parameters.resize(arena);
     exchange = std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0);
     gradients = memory->data() + hyper;
-    exchange->use_memory({memory->data(), gradients, parameters.data()});
+    exchange->use_memory(
+        {.hyper = memory->data(), .gradients = gradients, .parameters = parameters.data()});
     client::JoinInfo joined;
     joined.job_id = kJob;
     joined.epoch = 1;

@@ -190,6 +190,30 @@ TEST_CASE("a mean is over the samples that workers say they have") {
   }) == kNothingWrong);
 }
 
+TEST_CASE("workers that take turns compute from each other's parameters, one by one") {
+  Place place;
+  place.options.rule = "elastic";
+  place.options.learning_rate = 0.5F;
+  place.options.arrival_order = 1;
+  place.options.quorum = 1;
+  place.options.late = "add";
+  place.options.turns = 1;
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    if (phub_initialise(worker) != 0) return "initialise";
+    // Halves of the way from 0 to 8, of both workers in turn.
+    float expected = phub_worker_index(worker) == 0 ? 0.0F : 4.0F;
+    for (int step = 0; step < 4; ++step) {
+      if (worker.parameter(0)[0] != expected)
+        return "another's push is missing, or one is too many";
+      std::fill_n(worker.gradient(0), 2, 8.0F);
+      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+      if (phub_wait_all(worker) != 0) return "wait_all";
+      expected += 0.75F * (8.0F - expected);
+    }
+    return "";
+  }) == kNothingWrong);
+}
+
 TEST_CASE("a round that a worker votes against is skipped, and the next is not") {
   Place place;
   place.options.rule = "sgd";

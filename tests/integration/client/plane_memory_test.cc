@@ -30,7 +30,8 @@ struct Worker {
         gradients(plan->arena_elements * sizeof(float)),
         parameters(gradients.size()),
         exchange(std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0)) {
-    exchange->use_memory({hyper.data(), gradients.data(), parameters.data()});
+    exchange->use_memory(
+        {.hyper = hyper.data(), .gradients = gradients.data(), .parameters = parameters.data()});
     client::JoinInfo joined;
     joined.job_id = kJob;
     joined.epoch = 1;

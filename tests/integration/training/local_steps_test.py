@@ -18,6 +18,7 @@ from processes import DEADLINE, Server, until  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[3] / "configs" / "data" / "mnist10k"
 CONFIG = """
+%(job)s
 model { name: "lenet" }
 data { format: "idx" path: "%(data)s" }
 optimizer { rule: "%(rule)s" learning_rate: %(rate)s %(rest)s }
@@ -42,9 +43,9 @@ class LocalSteps(unittest.TestCase):
         self.server = Server()
         self.addCleanup(self.server.close)
 
-    def start(self, job, train, *more, rule="momentum", rate=0.01, epochs=1, evaluate=True):
+    def start(self, job, train, *more, rule="momentum", rate=0.01, epochs=1, evaluate=True, rounds=""):
         config = self.folder / f"{job}.textproto"
-        config.write_text(CONFIG % {"data": DATA, "rule": rule, "rate": rate, "rest": "",
+        config.write_text(CONFIG % {"job": rounds, "data": DATA, "rule": rule, "rate": rate, "rest": "",
                                     "epochs": epochs, "evaluate": "true" if evaluate else "false", "train": train})
         return [subprocess.Popen(
             [processes.BIN / "phub-worker", "train", config, "--server", self.server.control,
@@ -57,10 +58,23 @@ class LocalSteps(unittest.TestCase):
         """Worker 0's accuracy on the test images, in per cent; nothing without evaluation."""
         workers = self.start(*arguments, **named)
         said = [worker.communicate(timeout=DEADLINE) for worker in workers]
-        for worker, (_, errors) in zip(workers, said):
-            self.assertEqual(worker.returncode, 0, errors)
+        self.assertEqual([worker.returncode for worker in workers], [0] * WORKERS, [errors for _, errors in said])
         found = re.search(r"test accuracy ([\d.]+) %", said[0][0])
         return float(found[1]) if found else None
+
+    def stop_and_go_on(self, train, **named):
+        workers = self.start("stopped", train, "--checkpoint-steps", "10", epochs=1000, evaluate=False, **named)
+        model = self.folder / "stopped-0"
+        until(model.exists, "a checkpoint")
+        for worker in workers:
+            worker.send_signal(signal.SIGTERM)
+        errors = [worker.communicate(timeout=DEADLINE)[1] for worker in workers]
+        self.assertEqual([worker.returncode for worker in workers], [0, 0], errors)
+        data = model.read_bytes()
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        end = int(header["__metadata__"]["next_step"]) + 30
+        self.train("on", train, "--resume", model, "--restart-momentum", "--max-steps", str(end),
+                   epochs=1000, evaluate=False, **named)
 
     def bytes_pushed(self, job):
         """By worker 0, in the whole training."""
@@ -101,19 +115,47 @@ class Deltas(LocalSteps):
         self.assertGreater(self.train("half", train, "--wire-type", "bf16"), 93)
 
     def test_workers_that_are_stopped_together_leave_a_checkpoint_to_go_on_from(self):
-        train = 'payload: "delta" local_steps: 12 outer { fragments: 2 momentum: 0.5 }'
-        workers = self.start("stopped", train, "--checkpoint-steps", "10", epochs=1000, evaluate=False)
-        model = self.folder / "stopped-0"
-        until(model.exists, "a checkpoint")
-        for worker in workers:
-            worker.send_signal(signal.SIGTERM)
-        errors = [worker.communicate(timeout=DEADLINE)[1] for worker in workers]
-        self.assertEqual([worker.returncode for worker in workers], [0, 0], errors)
-        data = model.read_bytes()
-        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
-        end = int(header["__metadata__"]["next_step"]) + 30
-        self.train("on", train, "--resume", model, "--restart-momentum", "--max-steps", str(end),
-                   epochs=1000, evaluate=False)
+        self.stop_and_go_on('payload: "delta" local_steps: 12 outer { fragments: 2 momentum: 0.5 }')
+
+
+ASYNCHRONOUS = 'workers: 2 order: "arrival" rounds { quorum: 1 late: "add" }'
+TURNS = 'workers: 2 order: "arrival" rounds { quorum: 1 late: "add" turns: true }'
+
+
+class Weights(LocalSteps):
+    """Elastic averaging: workers push their parameters."""
+
+    def test_every_kind_of_round_learns(self):
+        for job, named in (("synchronous", {}), ("asynchronous", {"rounds": ASYNCHRONOUS}), ("turns", {"rounds": TURNS}),
+                           ("overlapped", {"more": "outer { overlap_steps: 1 }"}),
+                           ("descent", {"rule": "sgd", "rate": 0.02})):
+            with self.subTest(job=job):
+                more = named.pop("more", "")
+                self.assertGreater(self.train(job, f'payload: "weights" {more}', epochs=2, **named), 95)
+        self.assertRegex(self.server.table("job", "inspect", "turns"), "turns +one worker after the other")
+        self.assertRegex(self.server.table("job", "inspect", "asynchronous"), "turns +none")
+
+    def test_the_same_run_gives_the_same_bits_with_and_without_overlap(self):
+        train = 'max_steps: 70 payload: "weights" local_steps: 2 outer { fragments: 2 overlap_steps: %d }'
+        for job, overlap in (("first", 0), ("second", 0), ("overlapped", 2)):
+            self.train(job, train % overlap, evaluate=False)
+        first = parameters(self.folder / "first-0")
+        self.assertEqual(first, parameters(self.folder / "second-0"))
+        self.assertEqual(first, parameters(self.folder / "overlapped-0"))
+
+    def test_in_turns_time_decides_nothing(self):
+        for job in ("first", "second"):
+            self.train(job, 'max_steps: 40 payload: "weights"', evaluate=False, rounds=TURNS)
+        self.assertEqual(parameters(self.folder / "first-0"), parameters(self.folder / "second-0"))
+
+    def test_a_16_bit_wire_carries_weights(self):
+        self.assertGreater(self.train("half", 'payload: "weights"', "--wire-type", "bf16"), 93)
+
+    def test_workers_that_are_stopped_together_leave_a_checkpoint_to_go_on_from(self):
+        self.stop_and_go_on('payload: "weights" outer { overlap_steps: 1 }')
+
+    def test_so_do_workers_that_take_turns(self):
+        self.stop_and_go_on('payload: "weights"', rounds=TURNS)
 
 
 class Compressed(LocalSteps):
@@ -129,7 +171,7 @@ class Shares(LocalSteps):
         workers = []
         for index, share in enumerate(shares):
             config = self.folder / f"{job}-{index}.textproto"
-            config.write_text(CONFIG % {"data": DATA, "rule": rule, "rate": 0.002, "rest": rest,
+            config.write_text(CONFIG % {"job": "", "data": DATA, "rule": rule, "rate": 0.002, "rest": rest,
                                         "epochs": 1, "evaluate": "false",
                                         "train": f"max_steps: 40 {share}"})
             workers.append(subprocess.Popen(

@@ -86,6 +86,47 @@ TEST_CASE("clipping and averaging are refused where they cannot be") {
   CHECK_THAT(refusal(RuleKind::kSgd, both(averages(0.5))), Contains("one of ema_decay and racks"));
 }
 
+TEST_CASE(
+    "what is of gradients, or takes the centre beyond the workers, is refused with rule elastic") {
+  const auto refused = [](const std::function<void(JobSpec&)>& change) {
+    return refusal(RuleKind::kElastic, [&](JobSpec& spec) {
+      spec.workers = 4;
+      spec.hyper.learning_rate = default_elasticity(4);
+      change(spec);
+    });
+  };
+  CHECK(refused([](JobSpec&) {}).empty());
+  CHECK(refused([](JobSpec& spec) { spec.ema_decay = 0.99; }).empty());
+  CHECK(refused([](JobSpec& spec) { spec.hyper.gradient_scale = 0.25F; }).empty());
+  CHECK_THAT(refused([](JobSpec& spec) { spec.hyper.learning_rate = 0.25F; }),
+             Contains("learning_rate: rule elastic moves the centre by 0.25 for each of the 4") &&
+                 Contains("less than 1 / 4"));
+  CHECK_THAT(refused([](JobSpec& spec) { spec.hyper.momentum = 0.5F; }), Contains("momentum: "));
+  CHECK_THAT(refused([](JobSpec& spec) { spec.hyper.gradient_scale = 1.0F; }),
+             Contains("gradient_scale: ") && Contains("leave it out"));
+  CHECK_THAT(refused([](JobSpec& spec) { spec.clip_norm = 1.0F; }), Contains("clip_norm: "));
+  CHECK_THAT(refused([](JobSpec& spec) { spec.loss_scale.kind = LossScaling::kVoted; }),
+             Contains("loss_scaling: "));
+  CHECK_THAT(refused([](JobSpec& spec) { spec.encoding = Encoding::kInt8; }),
+             Contains("encoding: int8") && Contains("choose dense"));
+  CHECK_THAT(refused([](JobSpec& spec) { spec.keys[0].weight_decay = 0.1F; }),
+             Contains("keys[0].weight_decay: \"w\"") && Contains("workers decay"));
+  // A round of a quorum has fewer pushes, and with a grace perhaps all.
+  const auto with = [&](const RoundPolicy& rounds, float elasticity) {
+    return refused([&](JobSpec& spec) {
+      spec.deterministic = false;
+      spec.rounds = rounds;
+      spec.hyper.learning_rate = elasticity;
+    });
+  };
+  CHECK(with({.quorum = 1, .late = LatePushes::kAdd}, 0.9F).empty());
+  CHECK(with({.quorum = 3}, 0.3F).empty());
+  CHECK_THAT(with({.quorum = 3}, 0.4F), Contains("each of the 3 pushes"));
+  CHECK_THAT(with({.quorum = 3, .grace_ms = 5}, 0.3F), Contains("each of the 4 pushes"));
+  CHECK_THAT(with({.quorum = 1, .late = LatePushes::kAdd, .weight = PushWeight::kStaleness}, 0.2F),
+             Contains("rounds.weight: staleness") && Contains("choose one"));
+}
+
 TEST_CASE("a rule's options cross the control plane, and defaults are those that hold") {
   JobSpec spec{.rule = RuleKind::kAdamW, .keys = {{"w", 10}}};
   spec.adaptive = {.beta1 = 0.0, .beta2 = 0.95, .epsilon = 1e-6};

@@ -143,6 +143,31 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
          s.deterministic = false;
          s.rounds = {.quorum = 1, .weight = PushWeight::kStaleness};
        }},
+      {"turns mean nothing without rounds.quorum",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 0, .turns = true};
+       }},
+      {"rounds.turns: needs rounds.quorum 1, not 1, and rounds.late add",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .turns = true};
+       }},
+      {"rounds.staleness: means nothing with rounds.turns",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .staleness = 1, .late = LatePushes::kAdd, .turns = true};
+       }},
+      {"rounds.weight: staleness means nothing with rounds.turns",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.deterministic = false;
+         s.rounds = {.quorum = 1,
+                     .late = LatePushes::kAdd,
+                     .weight = PushWeight::kStaleness,
+                     .turns = true};
+       }},
       {"rounds.quorum: contradicts racks",
        [](JobSpec& s) {
          s.racks = {{"a", 1}, {"b", s.workers - 1}};

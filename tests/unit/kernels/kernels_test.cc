@@ -242,6 +242,7 @@ TEST_CASE("rules compute the formulas of rule.h") {
   CHECK(run(RuleKind::kMomentum) == std::pair{5.75F, 4.5F});    // v = 0.5 + 4;  8 - 2.25
   CHECK(run(RuleKind::kNesterov) == std::pair{5.4375F, 4.5F});  // 8 - 0.5 * (4 + 1.125)
   CHECK(run(RuleKind::kLars) == std::pair{7.0F, 1.0F});         // v = 0.5 + 0.125 * 4;  8 - v
+  CHECK(run(RuleKind::kElastic) == std::pair{3.0F, 2.0F});      // 8 + 2 * 0.5 * (3 - 8)
 }
 
 TEST_CASE("adaptive rules compute the formulas of rule.h") {

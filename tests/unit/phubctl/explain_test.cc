@@ -333,6 +333,10 @@ TEST_CASE("of a job with a quorum it is told who is late, withheld or lost") {
     member.mutable_staleness()->add_pushes(1000);
   }
   CHECK(c.topics() == Topics{"nothing stands out"});
+  c.job.mutable_spec()->mutable_rounds()->set_turns(true);
+  CHECK(c.topics() == Topics{"turns"});
+  CHECK_THAT(c.find("turns").what, Contains("The 4 workers take turns"));
+  c.job.mutable_spec()->mutable_rounds()->set_turns(false);
   c.job.mutable_members(2)->mutable_staleness()->set_dropped(50);
   CHECK(c.topics() == Topics{"late pushes"});
   CHECK_THAT(c.find("late pushes").what, Contains("5.0 %") && Contains("worker 2"));

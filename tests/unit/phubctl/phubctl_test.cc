@@ -126,12 +126,14 @@ TEST_CASE("job create sets a job's rounds where they have a quorum") {
   CHECK((spec.rounds().has_staleness() && spec.rounds().staleness() == 0));
   CHECK(spec.rounds().late() == control::LATE_PUSHES_DROP);
   CHECK(spec.rounds().weight() == control::PUSH_WEIGHT_ONE);
-  options.rounds = {.quorum = 1, .late = "add", .weight = "staleness"};
+  CHECK_FALSE(spec.rounds().turns());
+  options.rounds = {.quorum = 1, .late = "add", .weight = "staleness", .turns = true};
   control::JobSpec other;
   REQUIRE(spec_from(options, other).ok());
   CHECK_FALSE(other.rounds().has_staleness());
   CHECK(other.rounds().late() == control::LATE_PUSHES_ADD);
   CHECK(other.rounds().weight() == control::PUSH_WEIGHT_STALENESS);
+  CHECK(other.rounds().turns());
   options.rounds.late = "keep";
   CHECK_THAT(spec_from(options, other).message(),
              Contains("--late: \"keep\" is not known; allowed are drop, add"));

@@ -226,8 +226,10 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--accumulate", "train.accumulate", "N", "Batches whose gradients make one step");
   add("--groups", "train.groups", "N", "Replicas that share this worker's batch");
   add("--share", "train.share", "WEIGHT", "Of the batch of all workers: a number, or auto");
-  add("--payload", "train.payload", "WHAT", "What is pushed: gradient, or delta after local steps");
-  add("--local-steps", "train.local_steps", "N", "With delta: steps from one push to the next");
+  add("--payload", "train.payload", "WHAT",
+      "What is pushed: gradient, or delta or weights after local steps");
+  add("--local-steps", "train.local_steps", "N",
+      "With delta and weights: steps from one push to the next");
   command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
       ->type_name("FACTOR");
   add("--compress", "train.compress.encoding", "HOW",

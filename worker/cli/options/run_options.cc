@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "common/config/payload.h"
 #include "common/plan/plan.h"
 #include "common/text/late_notice.h"
 #include "worker/nn/models/models.h"
@@ -109,7 +110,8 @@ RoundPolicy rounds_of(const WorkerConfig& config) {
                                                   : std::max(1U, config.timeout_ms() / 3),
           .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
           .late = kLatePushesWords.parse(rounds.late()).value(),
-          .weight = kPushWeightWords.parse(rounds.weight()).value()};
+          .weight = kPushWeightWords.parse(rounds.weight()).value(),
+          .turns = rounds.turns()};
 }
 
 train::DataOptions data_of(const DataConfig& config) {
@@ -155,7 +157,13 @@ Result<std::unique_ptr<train::GradientExchange>> make_shared(const WorkerConfig&
   return exchange;
 }
 
-Hyper outer_hyper(const OuterConfig& outer) {
+bool pushes_weights(const WorkerConfig& config) {
+  return train::parse_payload(config.train().payload()) == train::Payload::kWeights;
+}
+
+Hyper outer_hyper(const WorkerConfig& config) {
+  const OuterConfig& outer = config.train().outer();
+  if (pushes_weights(config)) return {.learning_rate = elasticity_of(config), .gradient_scale = 0};
   return {.learning_rate = outer.learning_rate(),
           .momentum = outer.rule() == "sgd" ? 0.0F : outer.momentum(),
           .gradient_scale = 0.0F};
@@ -166,8 +174,9 @@ Result<std::unique_ptr<train::GradientExchange>> make_local_steps(
     const WorkerConfig& config, const std::vector<KeySpec>& keys) {
   const OuterConfig& outer = config.train().outer();
   ClientOptions client = client_of(config);
-  client.rule = parse_rule_kind(outer.has_rule() ? outer.rule() : "nesterov").value();
-  client.hyper = outer_hyper(outer);
+  const RuleKind otherwise = pushes_weights(config) ? RuleKind::kElastic : RuleKind::kNesterov;
+  client.rule = outer.has_rule() ? parse_rule_kind(outer.rule()).value() : otherwise;
+  client.hyper = outer_hyper(config);
   client.lars = {};
   client.adaptive = {};
   PlanInput plan{.key_elements = {},
@@ -177,14 +186,22 @@ Result<std::unique_ptr<train::GradientExchange>> make_local_steps(
   for (const KeySpec& key : keys) plan.key_elements.push_back(key.elements);
   PHUB_ASSIGN_OR_RETURN(auto fragments, train::fragments_of(plan, outer.fragments()));
   PHUB_ASSIGN_OR_RETURN(auto shared, make_shared(config, client, train::outer_keys(keys)));
+  train::LocalStepsParts parts{
+      .own = train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
+                                        lars_of(config.optimizer()), {},
+                                        adaptive_of(config.optimizer())),
+      .outer = std::move(shared)};
+  const train::OuterScheduleOptions schedule{.local_steps = config.train().local_steps(),
+                                             .fragments = outer.fragments(),
+                                             .overlap_steps = outer.overlap_steps()};
+  if (pushes_weights(config)) {
+    return train::make_elastic_exchange(
+        std::move(parts), keys,
+        {.schedule = schedule, .fragments = std::move(fragments), .hyper = client.hyper});
+  }
   return train::make_delta_exchange(
-      {.own = train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
-                                         lars_of(config.optimizer()), {},
-                                         adaptive_of(config.optimizer())),
-       .outer = std::move(shared)},
-      {.schedule = {.local_steps = config.train().local_steps(),
-                    .fragments = outer.fragments(),
-                    .overlap_steps = outer.overlap_steps()},
+      std::move(parts),
+      {.schedule = schedule,
        .fragments = std::move(fragments),
        .hyper = client.hyper,
        .mix = outer.has_mix() || outer.overlap_steps() == 0 ? outer.mix() : 0.5F});

@@ -28,6 +28,7 @@ std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
       return kernels::cuda::LocalRule::kLamb;
     case RuleKind::kSum:
     case RuleKind::kMean:
+    case RuleKind::kElastic:
       break;
   }
   return std::nullopt;

@@ -45,6 +45,23 @@ struct DeltaOptions {
 std::unique_ptr<GradientExchange> make_delta_exchange(LocalStepsParts parts,
                                                       const DeltaOptions& options);
 
+struct ElasticOptions {
+  // overlap_steps: from the push, before the first of them, to when the reply is needed; up to
+  // local_steps.
+  OuterScheduleOptions schedule = {};
+  std::vector<std::uint32_t> fragments = {};  // by key: fragments_of
+  // learning_rate is the elasticity, at both ends; gradient_scale 0: 1 / workers.
+  Hyper hyper = {};
+};
+
+// The EASGD family (Zhang et al., arXiv 1412.6651; You, Buluc, Demmel, SC 2017): every local_steps
+// steps a worker pushes its parameters, and both they and the centre move to each other. `own` is
+// any rule: sgd is EASGD, momentum MEASGD. `outer` has rule elastic. The overlap changes no bit
+// where rounds have every worker's push.
+std::unique_ptr<GradientExchange> make_elastic_exchange(LocalStepsParts parts,
+                                                        const std::vector<KeySpec>& keys,
+                                                        const ElasticOptions& options);
+
 // The same keys as the servers see them: decay is the local steps'.
 std::vector<KeySpec> outer_keys(std::vector<KeySpec> keys);
 
