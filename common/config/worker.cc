@@ -281,7 +281,9 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
                 "needs quorum: 1 and late: \"add\": each push is a round of its own; set these");
   check.unused_unless(!takes_turns, "staleness", "with turns: nobody is ahead");
   check.require(!takes_turns || rounds.weight() == "one", "weight",
-                "\"staleness\" means nothing with turns: no push is late; use \"one\"");
+                fmt::format("\"{}\" means nothing with turns: each push is a round of its own, and "
+                            "none is late; use \"one\"",
+                            rounds.weight()));
   check.require(config.order() != "deterministic", "quorum",
                 "contradicts order: \"deterministic\", for time decides what a round has; set "
                 "order: \"arrival\"");
