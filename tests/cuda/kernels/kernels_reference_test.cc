@@ -1,4 +1,5 @@
 // The specifications of the training kernels against what they must agree with elsewhere.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -220,25 +221,25 @@ TEST_CASE("Local adaptive rules are the server's, which count the steps that are
     const OptimizedTensor tensor{weights.data(), means.data(), gradient.data(), 100,
                                  kSingle,        decays,       squares.data()};
     const int skip = step == 2 ? 1 : 0;
-    reference::run({.tensors = &tensor,
-                    .chunks = &chunk,
-                    .chunk_count = 1,
-                    .tensor_count = 1,
-                    .rule = local,
-                    .learning_rate = 0.1F,
-                    .momentum = 0.0F,
-                    .weight_decay = 1e-2F,
-                    .gradient_scale = 0.5F,
-                    .lars_coefficient = 0.0F,
-                    .lars_epsilon = 0.0F,
-                    .chunk_squares = nullptr,
-                    .trust = &trust,
-                    .skip = &skip,
-                    .adaptive = options,
-                    .updates = &updates,
-                    .factors = &factors});
+    reference::run(OptimizerStep{.tensors = &tensor,
+                                 .chunks = &chunk,
+                                 .chunk_count = 1,
+                                 .tensor_count = 1,
+                                 .rule = local,
+                                 .learning_rate = 0.1F,
+                                 .momentum = 0.0F,
+                                 .weight_decay = 1e-2F,
+                                 .gradient_scale = 0.5F,
+                                 .lars_coefficient = 0.0F,
+                                 .lars_epsilon = 0.0F,
+                                 .chunk_squares = nullptr,
+                                 .trust = &trust,
+                                 .skip = &skip,
+                                 .adaptive = options,
+                                 .updates = &updates,
+                                 .factors = &factors});
     if (skip == 0) {
-      const AdaptiveStep before = adaptive_step(rule, options, 0.1F, step - (step > 2 ? 1 : 0));
+      const AdaptiveStep before = adaptive_step(rule, options, 0.1F, step - (step > 2 ? 1U : 0U));
       const Source source{reinterpret_cast<const std::byte*>(gradient.data()), kSingle};
       Update update = {.sources = {&source, 1},
                        .elements = 100,
