@@ -1,4 +1,5 @@
-// What rules adam, adamw and adagrad do in one update of an element: pure arithmetic, any thread.
+// What rules adam, adamw, lamb and adagrad do in one update of an element: pure arithmetic, any
+// thread.
 //
 // Powers are products, so that all machines get the same bits: libraries differ in pow.
 #pragma once
@@ -16,7 +17,7 @@ struct AdaptiveStep {
   float add_mean = 0.0F;     // 1 - beta1
   float keep_square = 0.0F;  // beta2
   float add_square = 0.0F;   // 1 - beta2
-  float rate = 0.0F;         // learning rate / (1 - beta1^t)
+  float rate = 0.0F;         // learning rate / (1 - beta1^t); of lamb 1 / (1 - beta1^t)
   float root_scale = 1.0F;   // 1 / sqrt(1 - beta2^t)
   float epsilon = 0.0F;
 };
@@ -41,7 +42,8 @@ inline AdaptiveStep adaptive_step(RuleKind rule, const AdaptiveOptions& options,
   step.keep_square = static_cast<float>(options.beta2);
   step.add_square = static_cast<float>(1.0 - options.beta2);
   const std::uint64_t update = before + 1;
-  const double rate = static_cast<double>(learning_rate) / (1.0 - power(options.beta1, update));
+  const double whole = rule == RuleKind::kLamb ? 1.0 : static_cast<double>(learning_rate);
+  const double rate = whole / (1.0 - power(options.beta1, update));
   step.rate = static_cast<float>(rate);
   step.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - power(options.beta2, update)));
   return step;

@@ -35,8 +35,8 @@ struct Update {
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {};
   float weight_decay = 0.0F;
-  float trust = 1.0F;                      // rule lars: see kernels/lars.h
-  const AdaptiveStep* adaptive = nullptr;  // rules adam, adamw, adagrad, else null
+  float trust = 1.0F;                      // rules lars, lamb: see kernels/lars.h, lamb.h
+  const AdaptiveStep* adaptive = nullptr;  // rules adam, adamw, adagrad, lamb, else null
   float* parameters = nullptr;     // fp32 [elements]: output; for rules with parameters also input
   float* state = nullptr;          // fp32 [elements] for rules with state, else null
   std::size_t state_stride = 0;    // from a state array to the next, of rules with two
@@ -47,8 +47,14 @@ inline constexpr std::size_t kMaxSources = 64;
 
 // Sums the sources, scales by hyper.gradient_scale and applies the rule (formulas in
 // common/base/rule.h), in one pass: with S sources it reads S + 1 + state streams and writes
-// 1 + state (+ 1 published).
+// 1 + state (+ 1 published). Of rule lamb the sources are directions, and neither they are scaled
+// nor state is read: w -= learning rate * trust * their sum.
 void update(const Update& arguments);
+
+// The first pass of rule lamb, of an averaged gradient, one fp32 source: updates the state, and
+// direction[i] = rate * m / (root_scale * sqrt(v) + epsilon) + wd * w. `direction` may be the
+// source. Nothing else of `arguments` is written.
+void lamb_direction(const Update& arguments, float* direction);
 
 // The same, and whether all new parameters are finite. They are not where an element of a source is
 // not, whatever the rule and its factors: infinities and NaNs survive sums, and a product of one

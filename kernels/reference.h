@@ -13,6 +13,7 @@ namespace phub::kernels::reference {
 
 void add(float* out, Source first, Source second, std::size_t elements);
 void update(const Update& arguments);
+void lamb_direction(const Update& arguments, float* direction);
 // The same, then all_finite of the parameters.
 bool update_and_look(const Update& arguments);
 void add_to_average(float* averages, const float* values, float share, std::size_t elements);

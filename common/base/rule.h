@@ -18,6 +18,7 @@ enum class RuleKind : std::uint8_t {
   kAdam,      // m, v: means of g + wd * w and of its square;  w -= lr * m' / (sqrt(v') + epsilon)
   kAdamW,     // m, v: of g and of its square;  w -= lr * wd * w + lr * m' / (sqrt(v') + epsilon)
   kAdagrad,   // s += (g + wd * w)^2;  w -= lr * (g + wd * w) / (sqrt(s) + epsilon)
+  kLamb,      // m, v: as adamw's;  u = m' / (sqrt(v') + epsilon) + wd * w;  w -= lr * trust * u
 };
 
 // Whether the rule has parameters of its own that a first round must initialise.
@@ -27,12 +28,13 @@ constexpr bool has_parameters(RuleKind kind) {
 
 // Whether its step is divided by a root of gradients' squares: see AdaptiveOptions.
 constexpr bool is_adaptive(RuleKind kind) {
-  return kind == RuleKind::kAdam || kind == RuleKind::kAdamW || kind == RuleKind::kAdagrad;
+  return kind == RuleKind::kAdam || kind == RuleKind::kAdamW || kind == RuleKind::kAdagrad ||
+         kind == RuleKind::kLamb;
 }
 
 // Whether it has AdaptiveOptions' betas.
 constexpr bool has_betas(RuleKind kind) {
-  return kind == RuleKind::kAdam || kind == RuleKind::kAdamW;
+  return kind == RuleKind::kAdam || kind == RuleKind::kAdamW || kind == RuleKind::kLamb;
 }
 
 // Whether it has Hyper's momentum.
@@ -54,7 +56,9 @@ constexpr std::string_view state_name(RuleKind kind, unsigned array) {
 
 // Whether no part of a key can be updated before all of its gradient is there: then one core has
 // all of its chunks.
-constexpr bool needs_whole_keys(RuleKind kind) { return kind == RuleKind::kLars; }
+constexpr bool needs_whole_keys(RuleKind kind) {
+  return kind == RuleKind::kLars || kind == RuleKind::kLamb;
+}
 
 // Of rule lars: trust = coefficient * |w| / (|g| + wd * |w| + epsilon) with the norms of the key's
 // parameters and of its averaged gradient, and 1 where a norm is 0 or the key is a plain one.
@@ -66,10 +70,10 @@ struct LarsOptions {
   bool operator==(const LarsOptions&) const = default;
 };
 
-// Of rules adam, adamw and adagrad, which has the last alone. m = beta1 * m + (1 - beta1) * g,
-// v = beta2 * v + (1 - beta2) * g^2; before update t, which counts from 1, m' = m / (1 - beta1^t)
-// and v' = v / (1 - beta2^t): Kingma, Ba, "Adam", 2015 (arXiv 1412.6980), with the weight decay of
-// Loshchilov, Hutter, 2019 (arXiv 1711.05101) in adamw, and Duchi, Hazan, Singer, 2011; as
+// Of rules adam, adamw, lamb and adagrad, which has the last alone. m = beta1 * m + (1 - beta1) *
+// g, v = beta2 * v + (1 - beta2) * g^2; before update t, which counts from 1, m' = m / (1 -
+// beta1^t) and v' = v / (1 - beta2^t): Kingma, Ba, "Adam", 2015 (arXiv 1412.6980), with the weight
+// decay of Loshchilov, Hutter, 2019 (arXiv 1711.05101) in adamw, and Duchi, Hazan, Singer, 2011; as
 // torch.optim has them, without amsgrad and lr_decay. In double, as Python's: 1 - 0.999F is off by
 // 5e-5.
 struct AdaptiveOptions {
@@ -83,8 +87,9 @@ struct AdaptiveOptions {
 inline constexpr double kEpsilonMin = 1e-30;
 inline constexpr double kEpsilonMax = 1e30;
 
-// Torch.optim's.
+// Torch.optim's; of lamb that of its authors.
 constexpr double default_epsilon(RuleKind kind) {
+  if (kind == RuleKind::kLamb) return 1e-6;
   return kind == RuleKind::kAdagrad ? 1e-10 : 1e-8;
 }
 
@@ -97,8 +102,8 @@ struct Hyper {
 };
 static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 
-inline constexpr Words<RuleKind, 9> kRuleWords = {
-    {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"}};
+inline constexpr Words<RuleKind, 10> kRuleWords = {
+    {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad", "lamb"}};
 constexpr std::string_view name_of(RuleKind kind) { return kRuleWords.of(kind); }
 constexpr auto parse_rule_kind(std::string_view word) { return kRuleWords.parse(word); }
 

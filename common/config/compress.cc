@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "common/base/rule.h"
+
 namespace phub {
 namespace {
 
@@ -33,9 +35,11 @@ void check_beside(const WorkerConfig& config, ConfigCheck& check) {
       fmt::format("contradicts optimizer.rule: \"{}\", which has a memory of its own; use rule "
                   "\"sgd\", or remove it here",
                   rule));
-  check.require(rule != "lars", "encoding",
-                "contradicts optimizer.rule: \"lars\", which needs the norms of whole gradients; "
-                "use \"momentum\", or remove compress");
+  const auto kind = parse_rule_kind(rule);
+  check.require(!kind || !needs_whole_keys(*kind), "encoding",
+                fmt::format("contradicts optimizer.rule: \"{}\", which needs the norms of whole "
+                            "gradients; use \"momentum\", or remove compress",
+                            rule));
   check.require(
       config.racks_size() == 0, "encoding",
       "contradicts racks: sums between racks are whole; use one rack, or remove compress");

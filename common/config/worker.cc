@@ -86,13 +86,13 @@ void check_schedule(const ScheduleConfig& schedule, ConfigCheck check) {
 }
 
 void check_adaptive(const OptimizerConfig& optimizer, RuleKind rule, ConfigCheck& check) {
-  constexpr const char* kNoBetas = "unless rule is \"adam\" or \"adamw\"";
+  constexpr const char* kNoBetas = "unless rule is \"adam\", \"adamw\" or \"lamb\"";
   check.unused_unless(has_betas(rule), "beta1", kNoBetas);
   check.unused_unless(has_betas(rule), "beta2", kNoBetas);
   check.unused_unless(is_adaptive(rule), "epsilon",
                       rule == RuleKind::kLars
                           ? "with rule \"lars\" (set trust_epsilon)"
-                          : "unless rule is \"adam\", \"adamw\" or \"adagrad\"");
+                          : "unless rule is \"adam\", \"adamw\", \"adagrad\" or \"lamb\"");
   const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
   check_number(check, "beta1", optimizer.beta1(), is_beta(optimizer.beta1()),
                "at least 0 and below 1");
@@ -106,7 +106,7 @@ void check_adaptive(const OptimizerConfig& optimizer, RuleKind rule, ConfigCheck
 
 void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
   check.one_of("rule", optimizer.rule(),
-               {"sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"});
+               {"sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad", "lamb"});
   check_number(check, "learning_rate", optimizer.learning_rate(), optimizer.learning_rate() > 0.0F,
                "above 0");
   const RuleKind rule = parse_rule_kind(optimizer.rule()).value_or(RuleKind::kMomentum);
@@ -281,9 +281,11 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
                 "order: \"arrival\"");
   check.require(config.racks_size() == 0, "quorum",
                 "contradicts racks, whose sums have every worker's push; remove one");
-  check.require(config.optimizer().rule() != "lars", "quorum",
-                "contradicts optimizer.rule: \"lars\", which needs one set of pushes for all of a "
-                "tensor; use \"momentum\"");
+  const auto rule = parse_rule_kind(config.optimizer().rule());
+  check.require(!rule || !needs_whole_keys(*rule), "quorum",
+                fmt::format("contradicts optimizer.rule: \"{}\", which needs one set of pushes for "
+                            "all of a tensor; use \"momentum\"",
+                            config.optimizer().rule()));
   check.require(!config.optimizer().has_clip_norm(), "quorum",
                 "contradicts optimizer.clip_norm, whose norm is of one set of pushes for all keys; "
                 "leave one out");

@@ -19,7 +19,7 @@ namespace phub {
 
 // They have the same numbers on both sides; job_enums_test compares their names.
 static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
-static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kAdagrad));
+static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kLamb));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
 static_assert(control::Encoding_MAX == static_cast<int>(Encoding::kInt4));
 static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));

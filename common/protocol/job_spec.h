@@ -35,7 +35,7 @@ struct JobSpec {
   std::uint32_t chunk_bytes = 32 * 1024;
   Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
   LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
-  AdaptiveOptions adaptive = {};          // of rules adam, adamw, adagrad
+  AdaptiveOptions adaptive = {};          // of rules adam, adamw, adagrad, lamb
   float clip_norm = 0.0F;                 // of all keys' averaged gradients at most; 0: no bound
   double ema_decay = 0.0;                 // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};

@@ -12,7 +12,7 @@ struct KeySpec {
   std::string name;                // unique in the job
   std::uint64_t elements = 0;      // > 0
   float weight_decay = 0.0F;       // for the rules that decay
-  bool exclude_from_lars = false;  // rule lars: plain momentum (biases, batch normalisation)
+  bool exclude_from_lars = false;  // lars, lamb: at trust 1 (biases, batch normalisation)
 };
 
 }  // namespace phub

@@ -48,6 +48,7 @@ namespace phub::kernels {
 HWY_EXPORT(add_any);
 HWY_EXPORT(update_any);
 HWY_EXPORT(update_and_look_any);
+HWY_EXPORT(lamb_direction_any);
 HWY_EXPORT(convert_any);
 HWY_EXPORT(sum_of_squares_any);
 HWY_EXPORT(all_finite_any);
@@ -78,6 +79,13 @@ void update(const Update& arguments) {
 bool update_and_look(const Update& arguments) {
   check(arguments);
   return HWY_DYNAMIC_DISPATCH(update_and_look_any)(arguments);
+}
+
+void lamb_direction(const Update& arguments, float* direction) {
+  check(arguments);
+  PHUB_DCHECK(arguments.sources.size() == 1 && arguments.sources[0].type == DataType::kFloat32,
+              "a direction is of one fp32 source");
+  HWY_DYNAMIC_DISPATCH(lamb_direction_any)(arguments, direction);
 }
 
 double sum_of_squares(const float* values, std::size_t elements) {

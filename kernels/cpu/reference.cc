@@ -56,11 +56,17 @@ float adagrad_change(const Update& u, std::size_t i, float gradient) {
   return u.adaptive->rate * quotient;
 }
 
-// One element of a rule with parameters. `decayed` is g + wd * w.
+// One element of a rule with parameters. `decayed` is g + wd * w; of lamb `gradient` is the
+// direction.
 float step(const Update& u, std::size_t i, float gradient) {
   const float rate = u.hyper.learning_rate;
   const float momentum = u.hyper.momentum;
   const float weight = u.parameters[i];
+  if (u.rule == RuleKind::kLamb) {
+    const float local_rate = rate * u.trust;
+    const float change = local_rate * gradient;
+    return weight - change;
+  }
   if (u.rule == RuleKind::kAdamW) {
     const float kept = weight * decoupled_decay(rate, u.weight_decay);
     return kept - adam_change(u, i, gradient);
@@ -179,11 +185,21 @@ void update(const Update& arguments) {
     for (const Source& source : u.sources.subspan(1)) sum += load(source.data, source.type, i);
     float result = sum;
     if (u.rule != RuleKind::kSum) {
-      const float gradient = sum * u.hyper.gradient_scale;
+      const float gradient = u.rule == RuleKind::kLamb ? sum : sum * u.hyper.gradient_scale;
       result = u.rule == RuleKind::kMean ? gradient : step(u, i, gradient);
     }
     u.parameters[i] = result;
     if (u.published != nullptr) store(u.published, u.published_type, i, result);
+  }
+}
+
+void lamb_direction(const Update& arguments, float* direction) {
+  const Update& u = arguments;
+  for (std::size_t i = 0; i < u.elements; ++i) {
+    const float gradient = load(u.sources[0].data, u.sources[0].type, i) * u.hyper.gradient_scale;
+    const float decay = u.weight_decay * u.parameters[i];
+    const float change = adam_change(u, i, gradient);
+    direction[i] = change + decay;
   }
 }
 

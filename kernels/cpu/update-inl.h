@@ -73,9 +73,9 @@ struct AdaptiveCoefficients {
 };
 
 template <RuleKind kRule, class D>
-using CoefficientsOf =
-    std::conditional_t<is_adaptive(kRule), AdaptiveCoefficients<std::remove_const_t<D>>,
-                       Coefficients<std::remove_const_t<D>>>;
+using CoefficientsOf = std::conditional_t<is_adaptive(kRule) && kRule != RuleKind::kLamb,
+                                          AdaptiveCoefficients<std::remove_const_t<D>>,
+                                          Coefficients<std::remove_const_t<D>>>;
 
 template <bool kAllFloat32, class D>
 HWY_INLINE hn::Vec<D> load_source(D d, const Source& source, std::size_t index) {
@@ -91,6 +91,9 @@ template <RuleKind kRule, class D>
 HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const Coefficients<D>& k, hn::Vec<D> sum,
                             std::size_t index) {
   if constexpr (kRule == RuleKind::kSum) return sum;
+  if constexpr (kRule == RuleKind::kLamb) {
+    return hn::Sub(hn::LoadU(d, u.parameters + index), hn::Mul(k.local_rate, sum));
+  }
   const auto gradient = hn::Mul(sum, k.scale);
   if constexpr (kRule == RuleKind::kMean) return gradient;
   const auto weight = hn::LoadU(d, u.parameters + index);
@@ -146,6 +149,25 @@ HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const AdaptiveCoefficients<D>&
     const auto quotient = hn::Div(decayed, hn::Add(hn::Sqrt(square), k.epsilon));
     return hn::Sub(weight, hn::Mul(k.rate, quotient));
   }
+}
+
+template <class D>
+HWY_INLINE void lamb_direction_at(D d, const Update& u, const AdaptiveCoefficients<D>& k,
+                                  float* direction, std::size_t index) {
+  const auto gradient = hn::Mul(load_source<true>(d, u.sources[0], index), k.scale);
+  const auto decay = hn::Mul(k.decay, hn::LoadU(d, u.parameters + index));
+  hn::StoreU(hn::Add(adam_change(d, u, k, gradient, index), decay), d, direction + index);
+}
+
+inline void lamb_direction_any(const Update& u, float* direction) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const AdaptiveCoefficients<std::remove_const_t<decltype(d)>> k(d, u);
+  std::size_t i = 0;
+  for (; i + lanes <= u.elements; i += lanes) lamb_direction_at(d, u, k, direction, i);
+  const hn::CappedTag<float, 1> d1;
+  const AdaptiveCoefficients<std::remove_const_t<decltype(d1)>> k1(d1, u);
+  for (; i < u.elements; ++i) lamb_direction_at(d1, u, k1, direction, i);
 }
 
 template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, class D>
@@ -240,6 +262,8 @@ inline bool update_as_rule(const Update& u) {
       return update_rule<RuleKind::kAdamW, kLooks>(u);
     case RuleKind::kAdagrad:
       return update_rule<RuleKind::kAdagrad, kLooks>(u);
+    case RuleKind::kLamb:
+      return update_rule<RuleKind::kLamb, kLooks>(u);
   }
   return true;
 }

@@ -54,9 +54,12 @@ class ChunkCopying {
     ticks_ += ticks() - start;
   }
 
-  std::uint64_t rounds_max() const {  // of any chunk
+  // Of any chunk; one that is being updated is in its next round.
+  std::uint64_t rounds_max() const {
     std::uint64_t rounds = 0;
-    for (const ShardChunk& chunk : chunks_) rounds = std::max(rounds, chunk.rounds);
+    for (const ShardChunk& chunk : chunks_) {
+      rounds = std::max(rounds, chunk.rounds + (chunk.is_ahead ? 1 : 0));
+    }
     return rounds;
   }
   std::uint64_t spent() const { return ticks_; }  // on the copy so far

@@ -1,7 +1,7 @@
 // A job's parameters on one core: what the rule updates, run by run, and what workers read.
 //
-// A run is a part of a chunk with one weight decay, and under rule lars of one key. Data of a
-// Shard; its core's thread only.
+// A run is a part of a chunk with one weight decay, and under rules lars and lamb of one key. Data
+// of a Shard; its core's thread only.
 #pragma once
 
 #include <memory>
@@ -51,6 +51,13 @@ class ChunkParameters {
               const Hyper& hyper, float trust = 1.0F) {
     kernels::update(arguments(place, run, sources, hyper, trust));
     update_average(place, run);
+  }
+  // The first pass of rule lamb: puts the direction where the sum is, and returns the sum of its
+  // squares. REQUIRES: begin_update.
+  double direct(const ChunkPlace& place, const Run& run, float* sum, const Hyper& hyper) {
+    const kernels::Source source{reinterpret_cast<const std::byte*>(sum), DataType::kFloat32};
+    kernels::lamb_direction(arguments(place, run, {&source, 1}, hyper, 1.0F), sum);
+    return kernels::sum_of_squares(sum, run.elements);
   }
   // The same, and whether all new parameters are finite: kernels::update_and_look.
   bool update_and_look(const ChunkPlace& place, const Run& run,

@@ -30,6 +30,7 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       parameters_(parameters),
       skipped_(skipped),
       scale_(layout.loss_scale),
+      is_lamb_(layout.rule == RuleKind::kLamb),
       clip_norm_(layout.clip_norm),
       core_(core),
       plan_(layout.plan),
@@ -42,9 +43,9 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
   if (clips_over_servers(layout)) words_.emplace(layout.workers, chunks.size());
   for (std::uint32_t slot = 0; slot < ids_.size(); ++slot) {
     const Chunk& chunk = plan.chunks[ids_[slot]];
-    const bool goes_on =
-        norms_ ? plan.segments[chunk.first_segment].key_offset > 0 : clip_norm_ > 0.0F && slot > 0;
-    PHUB_CHECK(!goes_on || !norms_ || (slot > 0 && ids_[slot - 1] + 1 == ids_[slot]),
+    const bool continues_key = norms_ && plan.segments[chunk.first_segment].key_offset > 0;
+    const bool goes_on = clip_norm_ > 0.0F ? slot > 0 : continues_key;
+    PHUB_CHECK(!continues_key || (slot > 0 && ids_[slot - 1] + 1 == ids_[slot]),
                "the plan has whole keys");
     if (!goes_on) groups_.push_back({.first_slot = slot, .first_key = norms_ ? norms_->keys() : 0});
     Group& group = groups_.back();
@@ -52,7 +53,7 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
     group_of_.push_back(static_cast<std::uint32_t>(groups_.size() - 1));
     for (std::uint32_t i = 0; norms_ && i < chunk.segment_count; ++i) {
       const std::uint32_t key = plan.segments[chunk.first_segment + i].key;
-      if (!goes_on) {
+      if (!continues_key) {
         norms_->add_key(!layout.exclude_from_lars.empty() && layout.exclude_from_lars[key],
                         layout.weight_decay[key]);
         ++group.keys;
@@ -79,13 +80,16 @@ void DeferredUpdates::look_at(std::uint32_t slot) {
     const std::uint32_t first = chunk.place.first_run;
     for (std::uint32_t run = first; run < first + chunk.place.run_count; ++run) {
       const auto& [offset, elements, decay] = parameters_.run(run);
-      norms_->squares(run).gradients = kernels::sum_of_squares(sum + offset, elements);
+      // With clipping the norm of all says whether they are finite.
+      norms_->squares(run).gradients =
+          clip_norm_ > 0.0F ? 0.0 : kernels::sum_of_squares(sum + offset, elements);
     }
-  } else if (clip_norm_ > 0.0F) {
+  }
+  if (clip_norm_ > 0.0F) {
     const double squares = kernels::sum_of_squares(sum, chunk.place.elements);
     words_ ? words_->set(slot, squares)
            : parameters_.memory()->norms->set(chunk.rounds, ids_[slot], squares);
-  } else {
+  } else if (!norms_) {
     finite_[slot] = kernels::all_finite({chunk.sum.data, DataType::kFloat32}, chunk.place.elements);
   }
 }
@@ -97,7 +101,7 @@ DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
   ++group.summed;
   if (clip_norm_ > 0.0F && group.summed == group.slots) post_norm(chunks_[slot].rounds);
   if (!is_due(group)) return Due::kLater;
-  if (group.slots > 1 || clip_norm_ > 0.0F) {
+  if (group.slots > 1 || clip_norm_ > 0.0F || is_lamb_) {
     due_.push(group_of_[slot]);
     return Due::kQueued;
   }
@@ -130,7 +134,7 @@ double DeferredUpdates::take_squares(std::uint64_t round) {
 
 // In the midst of a group it is.
 bool DeferredUpdates::is_norm_known() const {
-  if (taken_ > 0) return true;
+  if (is_prepared_) return true;
   if (words_) return words_->is_known();
   return parameters_.memory()->norms->is_whole(chunks_[groups_[due_.front()].first_slot].rounds);
 }
@@ -145,11 +149,43 @@ VoteOutcome DeferredUpdates::vote(std::uint32_t worker, const Vote& vote) {
   return due_.empty() ? VoteOutcome::kAccepted : VoteOutcome::kUpdatesDue;
 }
 
+std::optional<std::uint32_t> DeferredUpdates::next_to_direct() {
+  if (!is_lamb_) return std::nullopt;
+  Group& group = groups_[due_.front()];
+  if (!is_prepared_) prepare(group);
+  is_prepared_ = true;
+  if (leaves_out_round() || directed_ == group.slots) return std::nullopt;
+  return group.first_slot + directed_;
+}
+
+// Its state has the update from here on, its parameters do not.
+void DeferredUpdates::direct(std::uint32_t slot) {
+  const ShardChunk& chunk = chunks_[slot];
+  const Hyper hyper = unscaled_hyper(chunk);
+  auto* const sum = reinterpret_cast<float*>(chunk.sum.data);
+  parameters_.begin_update(chunk);
+  const std::uint32_t first = chunk.place.first_run;
+  for (std::uint32_t index = first; index < first + chunk.place.run_count; ++index) {
+    if (!std::isfinite(norms_->trust(index))) continue;
+    const ChunkParameters::Run& run = parameters_.run(index);
+    norms_->squares(index).gradients =
+        parameters_.direct(chunk.place, run, sum + run.offset, hyper);
+  }
+  const Group& group = groups_[due_.front()];
+  if (++directed_ < group.slots) return;
+  for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
+    norms_->find_lamb_trust(key);
+  }
+}
+
 std::uint32_t DeferredUpdates::take_due() {
   Group& group = groups_[due_.front()];
-  if (taken_ == 0) prepare(group);
+  if (!is_prepared_) prepare(group);
+  is_prepared_ = true;
   const std::uint32_t slot = group.first_slot + taken_;
   if (++taken_ == group.slots) {
+    is_prepared_ = false;
+    directed_ = 0;
     taken_ = 0;
     due_.pop();
   }
@@ -167,7 +203,7 @@ void DeferredUpdates::prepare(Group& group) {
     clip_ = kernels::clip_coefficient(clip_norm_, take_squares(first.rounds), gradient_scale);
   }
   for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
-    norms_->find_trust(key, gradient_scale);
+    is_lamb_ ? norms_->look_at_gradients(key) : norms_->find_trust(key, gradient_scale);
   }
 }
 

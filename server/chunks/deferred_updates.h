@@ -1,12 +1,14 @@
-// Updates of a job that do not come with the last push: sums wait until their key is whole (lars),
-// until the workers have voted, until the norm of all gradients is known (clipping), or just to be
-// looked at whether they are finite (static loss scale).
+// Updates of a job that do not come with the last push: sums wait until their key is whole (lars,
+// lamb), until the workers have voted, until the norm of all gradients is known (clipping), or just
+// to be looked at whether they are finite (static loss scale).
 //
-// Chunks that are updated together are a group: all chunks of a key under lars, all that the core
-// has with clipping, else one chunk. A group is due when the sums of all its chunks are there and,
-// if the job votes, all workers have voted in its round; with clipping, once the server's other
-// cores have their sums too (norm_board.h), or the workers have told the norm of those of several
-// servers (norm_words.h). Data of a Shard; its core's thread only. Nothing grows after it is made.
+// Chunks that are updated together are a group: all that the core has with clipping, all chunks of
+// a key under lars and lamb, else one chunk. Under lamb a group is gone over twice: directions take
+// the places of sums, and when the last one's norm is known they become updates. A group is due
+// when the sums of all its chunks are there and, if the job votes, all workers have voted in its
+// round; with clipping, once the server's other cores have their sums too (norm_board.h), or the
+// workers have told the norm of those of several servers (norm_words.h). Data of a Shard; its
+// core's thread only. Nothing grows after it is made.
 #pragma once
 
 #include <bit>
@@ -74,7 +76,12 @@ class DeferredUpdates {
   bool has_due() const { return !due_.empty() && (clip_norm_ == 0.0F || is_norm_known()); }
   // Has some, or will have when the norm is known.
   bool awaits() const { return !due_.empty(); }
-  // The chunk that is to be updated next, in the order in which they became due. REQUIRES: has_due.
+  // Rule lamb: the chunk whose direction is to be made by `direct` before an update follows;
+  // nothing: there is none. REQUIRES: has_due.
+  std::optional<std::uint32_t> next_to_direct();
+  void direct(std::uint32_t slot);
+  // The chunk that is to be updated next, in the order in which they became due. REQUIRES: has_due,
+  // and no direction is to be made.
   std::uint32_t take_due();
   // Of the round that is updated nothing is, on no core: by its votes, or since its norm is not
   // finite. REQUIRES: a chunk of it is updated next.
@@ -106,7 +113,8 @@ class DeferredUpdates {
   ChunkParameters& parameters_;
   SkipCounters& skipped_;
   LossScale scale_;
-  std::optional<KeyNorms> norms_;  // rule lars
+  const bool is_lamb_;
+  std::optional<KeyNorms> norms_;  // rules lars, lamb
   const float clip_norm_;          // 0: none
   const std::uint32_t core_;
   const std::shared_ptr<const Plan> plan_;
@@ -116,10 +124,13 @@ class DeferredUpdates {
   float clip_ = 1.0F;                    // of the round that is updated
   std::vector<Group> groups_;            // in order of their slots
   std::vector<std::uint32_t> group_of_;  // by slot
-  std::vector<bool> finite_;             // by slot: the sum; lars looks at norms instead
+  std::vector<bool> finite_;             // by slot: the sum; lars and lamb look at norms instead
   Votes votes_;
   DueGroups due_;
-  std::uint32_t taken_ = 0;  // chunks of the first due group
+  // Of the first due group:
+  bool is_prepared_ = false;
+  std::uint32_t directed_ = 0;  // chunks
+  std::uint32_t taken_ = 0;
   std::size_t sums_ = 0;
 };
 

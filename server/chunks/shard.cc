@@ -307,7 +307,19 @@ PushResult Shard::on_summed(std::uint32_t slot) {
   return PushResult::kCompleted;
 }
 
+// A copy has the state that its parameters go with.
+bool Shard::prepare_due() {
+  const auto slot = deferred_->next_to_direct();
+  if (!slot) return false;
+  copying.copy_if_due(chunks_[*slot]);
+  chunks_[*slot].is_ahead = true;
+  deferred_->direct(*slot);
+  return true;
+}
+
 std::uint32_t Shard::update_due() {
+  while (prepare_due()) {
+  }
   const std::uint32_t slot = deferred_->take_due();
   update_deferred(slot);
   return slot;
@@ -318,6 +330,7 @@ void Shard::update_deferred(std::uint32_t slot) {
   copying.copy_if_due(chunk);
   const bool is_left_out = deferred_->leaves_out_round();
   chunk.skipped = !deferred_->update(slot);
+  chunk.is_ahead = false;
   if (is_left_out) ++chunk.left_out;
   complete(slot);
 }

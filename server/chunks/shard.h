@@ -109,8 +109,11 @@ class Shard {
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
   // Updates are due, or will be when the norm is known.
   bool awaits_updates() const { return !stopped_ && deferred_ && deferred_->awaits(); }
+  // Makes a chunk ready for its update, where that is a pass of its own (rule lamb). False: all
+  // that are to be updated next are. REQUIRES: has_due.
+  bool prepare_due();
   // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
-  // returns it: it is complete now. REQUIRES: has_due.
+  // returns it: it is complete now. What prepare_due would do is done before. REQUIRES: has_due.
   std::uint32_t update_due();
   // Sums that wait for their updates.
   std::size_t deferred_sums() const { return deferred_ ? deferred_->sums() : 0; }

@@ -27,6 +27,7 @@ void DueUpdates::run(JobOnCore& job) {
   const std::uint64_t start = turns_.now();
   for (bool goes_on = job.shard.has_due(); goes_on;
        goes_on = job.shard.has_due() && turns_.now() - start < turns_.turn_ticks) {
+    if (job.shard.prepare_due()) continue;
     const std::uint32_t slot = job.shard.update_due();
     job.times.completed(slot, turns_.now());
     replies_.complete(job, slot);

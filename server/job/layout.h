@@ -33,8 +33,8 @@ struct JobLayout {
   bool deterministic = true;
   std::vector<float> weight_decay;           // per key
   LarsOptions lars = {};                     // of rule lars
-  AdaptiveOptions adaptive = {};             // of rules adam, adamw and adagrad: what holds
-  std::vector<bool> exclude_from_lars = {};  // per key, of rule lars: at trust 1; empty: none
+  AdaptiveOptions adaptive = {};             // of rules adam, adamw, adagrad and lamb: what holds
+  std::vector<bool> exclude_from_lars = {};  // per key, of lars and lamb: at trust 1; empty: none
   float clip_norm = 0.0F;  // of all keys' averaged gradients at most; 0: they are not clipped
   double ema_decay = 0.0;  // of the moving average of parameters; 0: there is none
   LossScale loss_scale = {};

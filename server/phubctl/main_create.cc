@@ -43,7 +43,7 @@ class Fields {
 void declare_job(Fields& fields, JobOptions& job) {
   fields.field("--workers", job.workers, "Workers that it waits for");
   fields.field("--rule", job.rule,
-               "sum, mean, sgd, momentum, nesterov, lars, adam, adamw or adagrad");
+               "sum, mean, sgd, momentum, nesterov, lars, adam, adamw, adagrad or lamb");
   fields.field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   fields.field("--encoding", job.encoding,
                "What workers push: dense, sparse, int8 or int4 (train.compress)");
@@ -67,13 +67,13 @@ void declare_rule(Fields& fields, JobOptions& job) {
                 "Of lars: added to the gradient's norm; left out: 0");
   fields
       .option("--exclude-from-lars", job.exclude_from_lars,
-              "Of lars: a key at trust 1, as biases are")
+              "Of lars and lamb: a key at trust 1, as biases are")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  fields.option("--beta1", job.beta1, "Of adam and adamw: left out: 0.9");
-  fields.option("--beta2", job.beta2, "Of adam and adamw: left out: 0.999");
+  fields.option("--beta1", job.beta1, "Of adam, adamw and lamb: left out: 0.9");
+  fields.option("--beta2", job.beta2, "Of adam, adamw and lamb: left out: 0.999");
   fields.option("--epsilon", job.epsilon,
-                "Of adam, adamw and adagrad; left out: 1e-8, of adagrad 1e-10");
+                "Of adam, adamw, adagrad and lamb; left out: 1e-8, 1e-8, 1e-10, 1e-6");
   fields.option("--clip-norm", job.clip_norm,
                 "Of all keys' averaged gradients at most; left out: no bound");
   fields.option("--ema-decay", job.ema_decay,

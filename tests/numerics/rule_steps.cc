@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/clip.h"
+#include "kernels/lamb.h"
 #include "kernels/reduce.h"
 
 namespace phub {
@@ -43,15 +44,21 @@ bool run(const Steps& steps) {
       const double squares = kernels::sum_of_squares(gradients.data(), steps.elements);
       hyper.gradient_scale = kernels::clip_coefficient(steps.clip_norm, squares, 1.0F);
     }
-    kernels::update({.sources = {&source, 1},
-                     .elements = steps.elements,
-                     .rule = steps.rule,
-                     .hyper = hyper,
-                     .weight_decay = steps.weight_decay,
-                     .adaptive = &adaptive,
-                     .parameters = parameters.data(),
-                     .state = state.data(),
-                     .state_stride = steps.elements});
+    kernels::Update update = {.sources = {&source, 1},
+                              .elements = steps.elements,
+                              .rule = steps.rule,
+                              .hyper = hyper,
+                              .weight_decay = steps.weight_decay,
+                              .adaptive = &adaptive,
+                              .parameters = parameters.data(),
+                              .state = state.data(),
+                              .state_stride = steps.elements};
+    if (steps.rule == RuleKind::kLamb) {
+      kernels::lamb_direction(update, gradients.data());
+      update.trust = kernels::lamb_trust(kernels::sum_of_squares(parameters.data(), steps.elements),
+                                         kernels::sum_of_squares(gradients.data(), steps.elements));
+    }
+    kernels::update(update);
     if (std::fwrite(parameters.data(), sizeof(float), steps.elements, stdout) != steps.elements) {
       return false;
     }

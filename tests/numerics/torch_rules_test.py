@@ -25,6 +25,31 @@ DECAY = 0.02
 # at 1, and of a step's, which is RATE at most, in each of the steps.
 BOUND = 2e-5
 
+class Lamb(torch.optim.Optimizer):
+    """You et al., arXiv 1904.00962, with the identity for phi: PyTorch has none."""
+
+    def __init__(self, parameters, lr, weight_decay, betas, eps):
+        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "betas": betas, "eps": eps})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state.update(step=0, mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
+                state["step"] += 1
+                state["mean"].mul_(beta1).add_(parameter.grad, alpha=1 - beta1)
+                state["square"].mul_(beta2).addcmul_(parameter.grad, parameter.grad, value=1 - beta2)
+                mean = state["mean"] / (1 - beta1 ** state["step"])
+                root = (state["square"] / (1 - beta2 ** state["step"])).sqrt()
+                update = mean / (root + group["eps"]) + group["weight_decay"] * parameter
+                norms = parameter.norm().item(), update.norm().item()
+                trust = norms[0] / norms[1] if all(norms) else 1.0
+                parameter.sub_(update, alpha=group["lr"] * trust)
+
+
 OPTIMIZERS = [
     ("sgd", torch.optim.SGD, {}),
     ("momentum", torch.optim.SGD, {"momentum": 0.9}),
@@ -34,6 +59,8 @@ OPTIMIZERS = [
     ("adamw", torch.optim.AdamW, {"betas": (0.9, 0.999), "eps": 1e-8}),
     ("adamw", torch.optim.AdamW, {"betas": (0.8, 0.99), "eps": 1e-6}),
     ("adagrad", torch.optim.Adagrad, {"eps": 1e-10}),
+    ("lamb", Lamb, {"betas": (0.9, 0.999), "eps": 1e-6}),
+    ("lamb", Lamb, {"betas": (0.8, 0.99), "eps": 1e-3}),
 ]
 
 

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "kernels/clip.h"
+#include "kernels/lamb.h"
 #include "kernels/lars.h"
 #include "kernels/reference.h"
 #include "server/plane/data_plane.h"
@@ -56,6 +58,7 @@ class RuleSpecification {
     if (layout_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
     adaptive_ =
         kernels::adaptive_step(layout_.rule, layout_.adaptive, hyper.learning_rate, rounds_++);
+    if (layout_.rule == RuleKind::kLamb) trust = lamb_trust(unscaled);
     skipped_.clear();
     for (const Chunk& chunk : plan_.chunks) {
       const bool finite = kernels::reference::all_finite(
@@ -66,8 +69,8 @@ class RuleSpecification {
       bool whole = true;
       for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
         const Segment& segment = plan_.segments[chunk.first_segment + i];
-        const bool leaves_out = layout_.rule == RuleKind::kLars ? !std::isfinite(trust[segment.key])
-                                                                : checks && !finite;
+        const bool leaves_out =
+            needs_whole_keys(layout_.rule) ? !std::isfinite(trust[segment.key]) : checks && !finite;
         whole = whole && !leaves_out;
         if (!leaves_out) update(segment, unscaled, trust[segment.key]);
       }
@@ -150,20 +153,55 @@ class RuleSpecification {
     return trust;
   }
 
+  // Leaves directions where sums were.
+  std::vector<float> lamb_trust(const Hyper& hyper) {
+    std::vector<kernels::KeySquares> squares(plan_.key_offset.size());
+    for (const Segment& segment : plan_.segments) {
+      const std::uint64_t offset = plan_.key_offset[segment.key] + segment.key_offset;
+      squares[segment.key].parameters +=
+          kernels::reference::sum_of_squares(parameters_.data() + offset, segment.elements);
+      squares[segment.key].gradients +=
+          kernels::reference::sum_of_squares(sum_.data() + offset, segment.elements);
+    }
+    std::vector<float> trust;
+    std::vector<double> directions(squares.size());
+    for (const Segment& segment : plan_.segments) {
+      if (!std::isfinite(squares[segment.key].gradients)) continue;
+      float* const sum = sum_.data() + plan_.key_offset[segment.key] + segment.key_offset;
+      const kernels::Source source = {reinterpret_cast<const std::byte*>(sum), DataType::kFloat32};
+      kernels::reference::lamb_direction(arguments(segment, source, hyper, 1.0F), sum);
+      directions[segment.key] += kernels::reference::sum_of_squares(sum, segment.elements);
+    }
+    for (std::size_t key = 0; key < squares.size(); ++key) {
+      const bool is_finite = std::isfinite(squares[key].gradients);
+      trust.push_back(is_finite ? kernels::lamb_trust(squares[key].parameters, directions[key])
+                                : std::numeric_limits<float>::quiet_NaN());
+      const bool is_plain = !layout_.exclude_from_lars.empty() && layout_.exclude_from_lars[key];
+      if (is_plain && std::isfinite(trust.back())) trust.back() = 1.0F;
+    }
+    return trust;
+  }
+
+  kernels::Update arguments(const Segment& segment, const kernels::Source& sum, const Hyper& hyper,
+                            float trust) {
+    const std::uint64_t offset = plan_.key_offset[segment.key] + segment.key_offset;
+    return {.sources = {&sum, 1},
+            .elements = segment.elements,
+            .rule = layout_.rule,
+            .hyper = hyper,
+            .weight_decay = layout_.weight_decay[segment.key],
+            .trust = trust,
+            .adaptive = &adaptive_,
+            .parameters = parameters_.data() + offset,
+            .state = state_.data() + offset,
+            .state_stride = plan_.arena_elements};
+  }
+
   void update(const Segment& segment, const Hyper& hyper, float trust) {
     const std::uint64_t offset = plan_.key_offset[segment.key] + segment.key_offset;
     const kernels::Source sum = {reinterpret_cast<const std::byte*>(sum_.data() + offset),
                                  DataType::kFloat32};
-    kernels::reference::update({.sources = {&sum, 1},
-                                .elements = segment.elements,
-                                .rule = layout_.rule,
-                                .hyper = hyper,
-                                .weight_decay = layout_.weight_decay[segment.key],
-                                .trust = trust,
-                                .adaptive = &adaptive_,
-                                .parameters = parameters_.data() + offset,
-                                .state = state_.data() + offset,
-                                .state_stride = plan_.arena_elements});
+    kernels::reference::update(arguments(segment, sum, hyper, trust));
   }
 
   server::JobLayout layout_;

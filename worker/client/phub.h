@@ -58,13 +58,13 @@ struct ClientOptions {
   // gradient_scale 0: 1 / workers, with a quorum 1 / the pushes of each round
   Hyper hyper = {.gradient_scale = 0.0F};
   LarsOptions lars = {};          // of rule lars
-  AdaptiveOptions adaptive = {};  // of rules adam, adamw and adagrad
+  AdaptiveOptions adaptive = {};  // of rules adam, adamw, adagrad, lamb
   float clip_norm = 0.0F;         // of all keys' averaged gradients; 0: no bound
   double ema_decay = 0.0;         // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};      // for rules with parameters; the same at each worker
   CompressOptions compress = {};  // of what this worker pushes; the sums come back whole
   bool deterministic = true;      // sum in order of worker index: bit-identical from run to run
-  RoundPolicy rounds = {};        // with a quorum: not deterministic, nor with racks, lars or votes
+  RoundPolicy rounds = {};  // with a quorum: not deterministic, nor with racks, lars, lamb or votes
   std::uint32_t chunk_bytes = 32 * 1024;
   WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
   std::chrono::milliseconds timeout{30'000};     // of every wait

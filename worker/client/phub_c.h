@@ -21,7 +21,7 @@ typedef struct {
   const char* transport; /* NULL: "auto"; "shm", "tcp", "verbs" */
   const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
   const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov", "lars",
-                            "adam", "adamw", "adagrad" */
+                            "adam", "adamw", "adagrad", "lamb" */
   float learning_rate;
   float momentum;
   float gradient_scale;               /* 0: 1 / workers; with a quorum 1 / pushes of a round */
@@ -36,11 +36,11 @@ typedef struct {
   float trust_epsilon;     /* of rule "lars" */
   float loss_scale;        /* static loss scale; 0: none */
   int votes;               /* 1: instead, each round's scale comes with phub_vote */
-  double beta1;            /* of rules "adam" and "adamw"; 0: 0.9 */
+  double beta1;            /* of rules "adam", "adamw", "lamb"; 0: 0.9 */
   double beta2;            /* of the same; 0: 0.999 */
   float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
   double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
-  double epsilon;          /* of the same and "adagrad"; 0: 1e-8, of "adagrad" 1e-10 */
+  double epsilon;          /* of these and "adagrad"; 0: 1e-8, 1e-10, of "lamb" 1e-6 */
   /* When a chunk's round is complete, as `rounds` of proto/config.proto; the same at each worker.
    */
   uint32_t quorum;      /* pushes that complete a round, below workers, with arrival_order; 0:
@@ -60,7 +60,7 @@ typedef struct {
   const char* name;
   uint64_t elements;
   float weight_decay;
-  int exclude_from_lars; /* rule "lars": 1: plain momentum (biases, batch normalisation) */
+  int exclude_from_lars; /* rules "lars", "lamb": 1: at trust 1 (biases, batch normalisation) */
 } phub_key;
 /* NOLINTEND(modernize-use-using) */
 

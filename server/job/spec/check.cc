@@ -60,7 +60,7 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
       return invalid("keys[{}].weight_decay: \"{}\" has {}, it must be finite and not negative", i,
                      key.name, key.weight_decay);
     }
-    if (key.exclude_from_lars && spec.rule != RuleKind::kLars) {
+    if (key.exclude_from_lars && !needs_whole_keys(spec.rule)) {
       return invalid(
           "keys[{}].exclude_from_lars: \"{}\" has it, but rule {} has no trust ratio; leave it out",
           i, key.name, name_of(spec.rule));

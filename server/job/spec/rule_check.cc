@@ -51,7 +51,7 @@ Status validate_adaptive(const JobSpec& spec) {
   }
   const auto check_beta = [&](std::string_view field, double beta, double otherwise) -> Status {
     if (!has_betas(spec.rule) && beta != otherwise) {
-      return invalid("{}: rule {} has none; leave it out, or choose adam or adamw", field,
+      return invalid("{}: rule {} has none; leave it out, or choose adam, adamw or lamb", field,
                      name_of(spec.rule));
     }
     if (!(beta >= 0.0 && beta < 1.0)) return invalid("{}: {} is outside [0, 1)", field, beta);

@@ -50,10 +50,10 @@ struct JobOptions {
   float learning_rate = 0.0F;
   float momentum = 0.0F;
   float gradient_scale = 0.0F;
-  std::optional<float> trust_coefficient;  // these three of rule lars only; nothing: the server's
+  std::optional<float> trust_coefficient;  // these two of rule lars only; nothing: the server's
   std::optional<float> trust_epsilon;
-  std::vector<std::string> exclude_from_lars;  // names of keys at trust 1
-  std::optional<double> beta1;                 // of adam and adamw; nothing: the server's
+  std::vector<std::string> exclude_from_lars;  // of lamb too: names of keys at trust 1
+  std::optional<double> beta1;                 // of adam, adamw and lamb; nothing: the server's
   std::optional<double> beta2;
   std::optional<double> epsilon;      // of these and adagrad
   float clip_norm = 0.0F;             // 0: none

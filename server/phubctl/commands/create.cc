@@ -118,15 +118,21 @@ Status add_racks(const JobOptions& options, control::JobSpec& spec) {
   return {};
 }
 
-// Of rule lars, and of no other.
+// Of rule lars, and of no other but for keys at trust 1.
 Status add_trust(const JobOptions& options, control::JobSpec& spec) {
-  const char* const given = options.trust_coefficient            ? "--trust-coefficient"
-                            : options.trust_epsilon              ? "--trust-epsilon"
-                            : !options.exclude_from_lars.empty() ? "--exclude-from-lars"
-                                                                 : nullptr;
+  const char* const given = options.trust_coefficient ? "--trust-coefficient"
+                            : options.trust_epsilon   ? "--trust-epsilon"
+                                                      : nullptr;
   if (given != nullptr && spec.rule() != control::RULE_LARS) {
     return {Code::kInvalidArgument,
             fmt::format("{}: means nothing with --rule {}, only with lars; leave it out", given,
+                        options.rule)};
+  }
+  const bool has_trust = spec.rule() == control::RULE_LARS || spec.rule() == control::RULE_LAMB;
+  if (!options.exclude_from_lars.empty() && !has_trust) {
+    return {Code::kInvalidArgument,
+            fmt::format("--exclude-from-lars: means nothing with --rule {}, only with lars and "
+                        "lamb; leave it out",
                         options.rule)};
   }
   if (options.trust_coefficient) {
@@ -152,19 +158,20 @@ Status add_trust(const JobOptions& options, control::JobSpec& spec) {
   return {};
 }
 
-// Of rules adam, adamw and adagrad, and of no others.
+// Of rules adam, adamw, lamb and adagrad, and of no others.
 Status add_adaptive(const JobOptions& options, control::JobSpec& spec) {
   const RuleKind rule = parse_rule_kind(options.rule).value_or(RuleKind::kSum);
   const bool has_beta = options.beta1 || options.beta2;
   if (has_beta && !has_betas(rule)) {
     return {Code::kInvalidArgument,
-            fmt::format("{}: means nothing with --rule {}, only with adam and adamw; leave it out",
+            fmt::format("{}: means nothing with --rule {}, only with adam, adamw and "
+                        "lamb; leave it out",
                         options.beta1 ? "--beta1" : "--beta2", options.rule)};
   }
   if (options.epsilon && !is_adaptive(rule)) {
     return {Code::kInvalidArgument,
-            fmt::format("--epsilon: means nothing with --rule {}, only with adam, adamw and "
-                        "adagrad; leave it out",
+            fmt::format("--epsilon: means nothing with --rule {}, only with adam, adamw, "
+                        "adagrad and lamb; leave it out",
                         options.rule)};
   }
   if (options.beta1) spec.set_beta1(*options.beta1);

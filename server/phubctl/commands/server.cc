@@ -51,7 +51,7 @@ std::string imbalance_text(const control::PlanReply& plan, std::uint64_t all_byt
   for (const control::CoreLoad& load : plan.loads()) most = std::max(most, load.bytes());
   const double mean = static_cast<double>(all_bytes) / std::max(1, plan.loads_size());
   return fmt::format(
-      "rule lars keeps all of a key on one core: the busiest core has {:.2f}x of the mean\n",
+      "the rule keeps all of a key on one core: the busiest core has {:.2f}x of the mean\n",
       mean == 0.0 ? 1.0 : static_cast<double>(most) / mean);
 }
 

@@ -66,7 +66,7 @@ class Running(unittest.TestCase):
 
 class Alone(Running):
     def test_a_run_in_two_halves_ends_with_the_bits_of_a_whole_one(self):
-        for rule in ("sgd", "momentum", "lars", "adamw", "adagrad"):
+        for rule in ("sgd", "momentum", "lars", "adamw", "adagrad", "lamb"):
             config = self.config(rule)
             whole, half, joined = (self.folder / name for name in ("whole", "half", "joined"))
             self.train(config, "--local", "--checkpoint", whole)

@@ -257,6 +257,7 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
       {"rounds { quorum: 3 late: \"wait\" }", "rounds.late:", "drop, add"},
       {"rounds { quorum: 3 weight: \"staleness\" }", "rounds.weight:", "use late: \"add\""},
       {"rounds { quorum: 3 } optimizer { rule: \"lars\" }", "rounds.quorum:", "momentum"},
+      {"rounds { quorum: 3 } optimizer { rule: \"lamb\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { clip_norm: 1 }", "rounds.quorum:", "optimizer.clip_norm"},
       {"rounds { quorum: 3 } train { share: \"auto\" }", "rounds.quorum:", "train.share"},
       {"rounds { quorum: 3 } train { loss_scale { dynamic { } } }",
@@ -426,6 +427,9 @@ TEST_CASE("adaptive rules: what belongs to them is refused with others, with the
   CHECK(error("adam", "beta1: 0 beta2: 0.95 epsilon: 1e-6") == "no error");
   CHECK(error("adamw", "") == "no error");
   CHECK(error("adagrad", "epsilon: 1e-10") == "no error");
+  CHECK(error("lamb", "beta1: 0.8 epsilon: 1e-6 clip_norm: 1") == "no error");
+  CHECK_THAT(error("lamb", "momentum: 0.9"), Contains("momentum") && Contains("set beta1"));
+  CHECK_THAT(error("lamb", "trust_coefficient: 0.1"), Contains("unless rule is \"lars\""));
   CHECK_THAT(error("adamw", "momentum: 0.9"), Contains("momentum") && Contains("set beta1"));
   CHECK_THAT(error("adagrad", "momentum: 0.9"), Contains("momentum") && Contains("choose"));
   CHECK_THAT(error("adagrad", "beta2: 0.9"), Contains("beta2") && Contains("\"adamw\""));

@@ -34,7 +34,8 @@ TEST_CASE("options of adaptive rules are refused with other rules, and out of th
   CHECK_THAT(refusal(RuleKind::kLars, epsilon(1e-6)), Contains("of lars it is trust_epsilon"));
   CHECK_THAT(refusal(RuleKind::kSgd, beta1(0.5)), Contains("beta1: rule sgd has none"));
   CHECK_THAT(refusal(RuleKind::kAdagrad, beta2(0.5)), Contains("beta2: rule adagrad has none"));
-  for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad}) {
+  for (const RuleKind rule :
+       {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad, RuleKind::kLamb}) {
     CHECK(refusal(rule, epsilon(1e-3)).empty());
     for (const double wrong : {-1e-8, 1e-40, 1e40, std::nan(""), HUGE_VAL}) {
       CHECK_THAT(refusal(rule, epsilon(wrong)), Contains("epsilon: ") && Contains("must be from"));
@@ -42,7 +43,7 @@ TEST_CASE("options of adaptive rules are refused with other rules, and out of th
     CHECK_THAT(refusal(rule, [](JobSpec& spec) { spec.hyper.momentum = 0.9F; }),
                Contains("momentum: rule " + std::string(name_of(rule)) + " has none"));
   }
-  for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW}) {
+  for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kLamb}) {
     CHECK(refusal(rule, beta1(0.0)).empty());
     for (const double wrong : {1.0, -0.5, std::nan("")}) {
       CHECK_THAT(refusal(rule, beta1(wrong)), Contains("beta1: ") && Contains("outside [0, 1)"));
@@ -60,7 +61,7 @@ TEST_CASE("clipping and averaging are refused where they cannot be") {
     spec.workers = 2;
     spec.racks = {{"a", 1}, {"b", 1}};
   };
-  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kAdamW}) {
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kAdamW, RuleKind::kLamb}) {
     CHECK(refusal(rule, clips(1.0F)).empty());
     CHECK(refusal(rule, averages(0.999)).empty());
   }

@@ -47,7 +47,7 @@ std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::ui
 }  // namespace
 
 TEST_CASE("tables by chunk, by push and by connection are counted") {
-  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kLars}) {
+  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kLars, RuleKind::kLamb}) {
     for (const std::uint32_t workers : {1U, 8U, 64U}) {
       for (const std::uint32_t chunk_bytes : {4096U, 32768U}) {
         INFO("workers " << workers << ", chunks of " << chunk_bytes << ", " << name_of(rule));

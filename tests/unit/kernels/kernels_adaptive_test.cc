@@ -5,6 +5,7 @@
 
 #include "kernels/adaptive.h"
 #include "kernels/clip.h"
+#include "kernels/lamb.h"
 #include "tests/unit/kernels/kernels_support.h"
 
 namespace phub::kernels::test {
@@ -84,6 +85,68 @@ TEST_CASE("200 updates of the adaptive rules stay within 1e-5 of the same in dou
   }
 }
 
+// Of You et al., 2020 (arXiv 1904.00962), in double: adam's direction with decay, times a trust.
+TEST_CASE("200 updates of lamb stay within 1e-5 of the same in double") {
+  for (const bool is_plain : {false, true}) {
+    std::mt19937 random(19);
+    Array weights = random_array(DataType::kFloat32, kElements, random, false);
+    Array state(DataType::kFloat32, 2 * kElements);
+    for (std::size_t i = 0; i < 2 * kElements; ++i) state.set(i, 0.0F);
+    Oracle oracle;
+    for (std::size_t i = 0; i < kElements; ++i) oracle.weights[i] = weights.value(i);
+    double trusts = 0.0;
+    for (int step = 0; step < 200; ++step) {
+      Array sum = random_array(DataType::kFloat32, kElements, random, false);
+      ++oracle.steps;
+      std::vector<double> directions;
+      double weight_squares = 0.0;
+      double direction_squares = 0.0;
+      for (std::size_t i = 0; i < kElements; ++i) {
+        const double w = oracle.weights[i];
+        directions.push_back(oracle.direction(RuleKind::kLamb, i, sum.value(i)) +
+                             double{kDecay} * w);
+        weight_squares += w * w;
+        direction_squares += directions[i] * directions[i];
+      }
+      const double trust = is_plain ? 1.0 : std::sqrt(weight_squares / direction_squares);
+      for (std::size_t i = 0; i < kElements; ++i) {
+        oracle.weights[i] -= double{rate_of(step)} * trust * directions[i];
+      }
+      const AdaptiveStep factors =
+          adaptive_step(RuleKind::kLamb, kOptions, rate_of(step), static_cast<std::uint64_t>(step));
+      const Source source = sum.source();
+      Update u = {.sources = {&source, 1}, .elements = kElements, .rule = RuleKind::kLamb};
+      u.hyper = {.learning_rate = rate_of(step), .gradient_scale = 1.0F};
+      u.weight_decay = kDecay;
+      u.adaptive = &factors;
+      u.parameters = weights.floats();
+      u.state = state.floats();
+      u.state_stride = kElements;
+      lamb_direction(u, sum.floats());
+      u.trust = is_plain ? 1.0F
+                         : lamb_trust(sum_of_squares(weights.floats(), kElements),
+                                      sum_of_squares(sum.floats(), kElements));
+      trusts += std::fabs(double{u.trust} - trust);
+      update(u);
+    }
+    double furthest = 0.0;
+    for (std::size_t i = 0; i < kElements; ++i) {
+      furthest = std::max(furthest, std::fabs(double{weights.value(i)} - oracle.weights[i]));
+    }
+    CHECK(furthest < 1e-5);
+    CHECK(trusts < 1e-3);
+  }
+}
+
+TEST_CASE("the trust of lamb is a ratio of norms, and 1 where one is 0") {
+  CHECK(lamb_trust(9.0, 36.0) == 0.5F);
+  CHECK(lamb_trust(0.0, 36.0) == 1.0F);
+  CHECK(lamb_trust(9.0, 0.0) == 1.0F);
+  CHECK(lamb_trust(1e300, 1e-300) == std::numeric_limits<float>::max());
+  CHECK(std::isnan(lamb_trust(INFINITY, 1.0)));
+  CHECK(std::isnan(lamb_trust(1.0, NAN)));
+}
+
 TEST_CASE("the factors of an update correct the bias of its number, and none after many") {
   const AdaptiveStep first = adaptive_step(RuleKind::kAdam, kOptions, 0.5F, 0);
   CHECK(first.rate == 5.0F);
@@ -96,6 +159,9 @@ TEST_CASE("the factors of an update correct the bias of its number, and none aft
   const AdaptiveStep late = adaptive_step(RuleKind::kAdam, kOptions, 0.5F, std::uint64_t{1} << 60U);
   CHECK(late.rate == 0.5F);
   CHECK(late.root_scale == 1.0F);
+  const AdaptiveStep lamb = adaptive_step(RuleKind::kLamb, kOptions, 0.5F, 0);
+  CHECK(lamb.rate == 10.0F);  // the learning rate comes with the trust
+  CHECK(lamb.root_scale == first.root_scale);
   const AdaptiveStep adagrad = adaptive_step(RuleKind::kAdagrad, kOptions, 0.5F, 0);
   CHECK(adagrad.rate == 0.5F);
   CHECK(adagrad.epsilon == 1e-8F);

@@ -14,9 +14,9 @@
 namespace phub::kernels::test {
 
 inline constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
-inline constexpr RuleKind kRules[] = {RuleKind::kSum,      RuleKind::kMean,     RuleKind::kSgd,
-                                      RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars,
-                                      RuleKind::kAdam,     RuleKind::kAdamW,    RuleKind::kAdagrad};
+inline constexpr RuleKind kRules[] = {
+    RuleKind::kSum,  RuleKind::kMean, RuleKind::kSgd,   RuleKind::kMomentum, RuleKind::kNesterov,
+    RuleKind::kLars, RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad,  RuleKind::kLamb};
 
 // Around one vector and one block of every instruction set, and around a chunk.
 inline const std::vector<std::size_t> kLengths = {0,  1,  2,  3,  4,  5,  7,  8,    9,    15,  16,

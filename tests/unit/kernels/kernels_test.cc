@@ -281,6 +281,71 @@ TEST_CASE("adaptive rules compute the formulas of rule.h") {
         std::vector{8.0F - 0.5F * (4.0F / (std::sqrt(18.0F) + 0.5F)), 18.0F, 4.0F});
 }
 
+TEST_CASE("the two passes of lamb compute the formulas of rule.h") {
+  Array gradient(DataType::kFloat32, 1);
+  gradient.set(0, 6.0F);  // scaled by 1/2: 3
+  const Source source = gradient.source();
+  const AdaptiveStep step = {.keep_mean = 0.25F,
+                             .add_mean = 0.75F,
+                             .keep_square = 0.5F,
+                             .add_square = 0.5F,
+                             .rate = 2.0F,
+                             .root_scale = 2.0F,
+                             .epsilon = 0.5F};
+  Array w(DataType::kFloat32, 1);
+  Array v(DataType::kFloat32, 2);
+  w.set(0, 8.0F);
+  v.set(0, 2.0F);
+  v.set(1, 4.0F);
+  Update u = {.sources = {&source, 1}, .elements = 1, .rule = RuleKind::kLamb};
+  u.hyper = {.learning_rate = 0.25F, .gradient_scale = 0.5F};
+  u.weight_decay = 0.125F;
+  u.trust = 0.5F;
+  u.adaptive = &step;
+  u.parameters = w.floats();
+  u.state = v.floats();
+  u.state_stride = 1;
+  lamb_direction(u, gradient.floats());
+  const float direction = 2.0F * (2.75F / (std::sqrt(6.5F) * 2.0F + 0.5F)) + 1.0F;
+  CHECK(gradient.value(0) == direction);
+  CHECK(std::vector{w.value(0), v.value(0), v.value(1)} == std::vector{8.0F, 2.75F, 6.5F});
+  update(u);
+  CHECK(w.value(0) == 8.0F - 0.125F * direction);
+  CHECK(std::vector{v.value(0), v.value(1)} == std::vector{2.75F, 6.5F});
+}
+
+TEST_CASE("directions of lamb equal the specification for every target and length, in place too") {
+  on_every_target([](const std::string& target) {
+    for (const std::size_t elements : kLengths) {
+      for (const bool in_place : {false, true}) {
+        CAPTURE(target, elements, in_place);
+        std::mt19937 random(12);
+        Array parameters = random_array(DataType::kFloat32, elements, random);
+        Array state = random_state(RuleKind::kLamb, elements, random);
+        Array sum = random_array(DataType::kFloat32, elements, random);
+        Array directions(DataType::kFloat32, elements);
+        Array expected_state = state;
+        Array expected(DataType::kFloat32, elements);
+        const Array before = parameters;
+        const Source source = sum.source();
+        Update u = {.sources = {&source, 1}, .elements = elements, .rule = RuleKind::kLamb};
+        u.hyper = {.learning_rate = 0.1F, .gradient_scale = 1.0F / 3.0F};
+        u.weight_decay = 5e-4F;
+        u.adaptive = &kAdaptive;
+        u.state_stride = elements;
+        u.parameters = parameters.floats();
+        u.state = expected_state.floats();
+        reference::lamb_direction(u, expected.floats());
+        u.state = state.floats();
+        lamb_direction(u, in_place ? sum.floats() : directions.floats());
+        REQUIRE((in_place ? sum : directions).same_as(expected));
+        REQUIRE(state.same_as(expected_state));
+        REQUIRE(parameters.same_as(before));
+      }
+    }
+  });
+}
+
 TEST_CASE("targets are listed best first, can be selected by name, and unknown names are refused") {
   const auto targets = supported_targets();
   REQUIRE_FALSE(targets.empty());

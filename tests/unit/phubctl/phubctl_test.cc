@@ -96,6 +96,20 @@ TEST_CASE("job create sets what belongs to adaptive rules, and refuses it with o
   CHECK_THAT(refusal(options), Contains("--epsilon: must be above 0"));
   options.rule = "lars";
   CHECK_THAT(refusal(options), Contains("--epsilon: means nothing with --rule lars"));
+  options.rule = "lamb";
+  options.epsilon = 1e-6;
+  options.beta1 = 0.8;
+  options.keys = {"w:100", "b:10"};
+  options.exclude_from_lars = {"b"};
+  control::JobSpec lamb;
+  REQUIRE(spec_from(options, lamb).ok());
+  CHECK(lamb.rule() == control::RULE_LAMB);
+  CHECK((!lamb.keys(0).exclude_from_lars() && lamb.keys(1).exclude_from_lars()));
+  options.trust_coefficient = 0.5F;
+  CHECK_THAT(refusal(options), Contains("--trust-coefficient: means nothing with --rule lamb"));
+  options.trust_coefficient.reset();
+  options.rule = "adam";
+  CHECK_THAT(refusal(options), Contains("--exclude-from-lars: means nothing with --rule adam"));
 }
 
 TEST_CASE("job create sets a job's rounds where they have a quorum") {

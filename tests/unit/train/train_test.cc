@@ -142,7 +142,7 @@ TEST_CASE("A run that was stopped and resumed ends like one that was not") {
   const TemporaryDirectory directory;
   const RuleKind rule =
       GENERATE(RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars,
-               RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad);
+               RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad, RuleKind::kLamb);
   SessionOptions options = whole_and_half(directory, rule);
   options.checkpoint.resume = options.checkpoint.path;
   options.checkpoint.path = directory.path / "joined";

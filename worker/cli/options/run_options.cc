@@ -126,7 +126,7 @@ train::UpdateOptions update_of(const WorkerConfig& config) {
           .momentum = optimizer.momentum(),
           .weight_decay = optimizer.weight_decay(),
           .decay_bias = optimizer.decay_bias(),
-          .exclude_bias_from_lars = optimizer.rule() == "lars",
+          .exclude_bias_from_lars = needs_whole_keys(parse_rule_kind(optimizer.rule()).value()),
           .loss_scale = loss_scaler_of(config.train()),
           .accumulate = config.train().accumulate(),
           .label_smoothing = config.train().label_smoothing(),

@@ -23,6 +23,7 @@ std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
     case RuleKind::kAdam:
     case RuleKind::kAdamW:
     case RuleKind::kAdagrad:
+    case RuleKind::kLamb:
       break;
   }
   return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "kernels/clip.h"
+#include "kernels/lamb.h"
 #include "kernels/lars.h"
 #include "kernels/reduce.h"
 #include "worker/train/exchange/gradient_exchange.h"
@@ -109,6 +110,7 @@ class LocalExchange : public GradientExchange {
     Hyper hyper = hyper_;
     hyper.gradient_scale /= loss_scale;
     hyper.gradient_scale *= clip_;
+    if (rule_ == RuleKind::kLamb) return update_by_lamb(key, hyper);
     float trust = 1.0F;
     if (rule_ == RuleKind::kLars) {
       trust = kernels::trust_of(
@@ -122,16 +124,44 @@ class LocalExchange : public GradientExchange {
     }
     const kernels::AdaptiveStep step =
         kernels::adaptive_step(rule_, adaptive_, hyper.learning_rate, updates_);
-    kernels::update({.sources = {&source, 1},
-                     .elements = elements,
-                     .rule = rule_,
-                     .hyper = hyper,
-                     .weight_decay = keys_[key].weight_decay,
-                     .trust = trust,
-                     .adaptive = &step,
-                     .parameters = parameters_.of(key).data(),
-                     .state = state_arrays(rule_) > 0 ? state_.of(key).data() : nullptr,
-                     .state_stride = elements});
+    kernels::update(arguments(key, {&source, 1}, hyper, step, trust));
+  }
+
+  // A gradient that is not finite leaves its key out, as of lars.
+  void update_by_lamb(KeyId key, const Hyper& hyper) {
+    const std::uint64_t elements = keys_[key].elements;
+    const bool is_finite =
+        std::isfinite(kernels::sum_of_squares(gradients_.of(key).data(), elements));
+    skips_ = skips_ || !is_finite;
+    if (!is_finite) return;
+    const kernels::AdaptiveStep step =
+        kernels::adaptive_step(rule_, adaptive_, hyper.learning_rate, updates_);
+    const kernels::Source source = source_of(key);
+    direction_.resize(elements);
+    const double before = kernels::sum_of_squares(parameters_.of(key).data(), elements);
+    kernels::lamb_direction(arguments(key, {&source, 1}, hyper, step, 1.0F), direction_.data());
+    float trust = kernels::lamb_trust(before, kernels::sum_of_squares(direction_.data(), elements));
+    skips_ = skips_ || !std::isfinite(trust);
+    if (!std::isfinite(trust)) return;
+    if (keys_[key].exclude_from_lars) trust = 1.0F;
+    const kernels::Source direction{std::as_bytes(std::span(direction_)).data(),
+                                    DataType::kFloat32};
+    kernels::update(arguments(key, {&direction, 1}, hyper, step, trust));
+  }
+
+  // `sources` and `step` outlive them.
+  kernels::Update arguments(KeyId key, std::span<const kernels::Source> sources, const Hyper& hyper,
+                            const kernels::AdaptiveStep& step, float trust) {
+    return {.sources = sources,
+            .elements = keys_[key].elements,
+            .rule = rule_,
+            .hyper = hyper,
+            .weight_decay = keys_[key].weight_decay,
+            .trust = trust,
+            .adaptive = &step,
+            .parameters = parameters_.of(key).data(),
+            .state = state_arrays(rule_) > 0 ? state_.of(key).data() : nullptr,
+            .state_stride = keys_[key].elements};
   }
 
   RuleKind rule_;
@@ -147,6 +177,7 @@ class LocalExchange : public GradientExchange {
   bool skipped_ = false;       // the last one
   std::vector<KeySpec> keys_;
   KeyArrays gradients_, parameters_, state_;
+  std::vector<float> direction_;  // of lamb: a key's
 };
 
 }  // namespace
