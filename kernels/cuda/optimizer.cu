@@ -40,12 +40,118 @@ __global__ void find_trust(OptimizerStep a) {
   }
   const auto add = [](double x, double y) { return x + y; };
   const double weight = sqrt(block_reduce(weights, room, add));
-  const double gradient = sqrt(block_reduce(gradients, room, add));
+  const double gradient = sqrt(block_reduce(gradients, room, add));  // kLamb: direction
   if (threadIdx.x != 0) return;
+  const bool lamb = a.rule == LocalRule::kLamb;
   const bool plain = !a.tensors[blockIdx.x].decays || weight == 0.0 || gradient == 0.0;
-  const double denominator = gradient + a.weight_decay * weight + a.lars_epsilon;
-  a.trust[blockIdx.x] =
-      plain ? 1.0F : static_cast<float>(a.lars_coefficient * weight / denominator);
+  const double denominator = lamb ? gradient : gradient + a.weight_decay * weight + a.lars_epsilon;
+  const double share = lamb ? weight : a.lars_coefficient * weight;
+  a.trust[blockIdx.x] = plain ? 1.0F : static_cast<float>(share / denominator);
+}
+
+// As kernels/adaptive.h finds them; one thread. Products and differences are not fused there.
+__device__ double power(double base, std::int64_t exponent) {
+  double result = 1.0;
+  for (; exponent > 0; exponent /= 2, base = __dmul_rn(base, base)) {
+    if (exponent % 2 == 1) result = __dmul_rn(result, base);
+  }
+  return result;
+}
+
+__global__ void find_factors(OptimizerStep a) {
+  if (*a.skip != 0) return;
+  const std::int64_t update = ++*a.updates;
+  const double rate = a.rule == LocalRule::kLamb ? 1.0 : static_cast<double>(a.learning_rate);
+  AdaptiveStep step;
+  step.rate = static_cast<float>(rate);
+  step.epsilon = static_cast<float>(a.adaptive.epsilon);
+  if (a.rule != LocalRule::kAdagrad) {
+    const double beta1 = a.adaptive.beta1, beta2 = a.adaptive.beta2;
+    step.keep_mean = static_cast<float>(beta1);
+    step.add_mean = static_cast<float>(1.0 - beta1);
+    step.keep_square = static_cast<float>(beta2);
+    step.add_square = static_cast<float>(1.0 - beta2);
+    step.rate = static_cast<float>(rate / __dsub_rn(1.0, power(beta1, update)));
+    step.root_scale = static_cast<float>(1.0 / sqrt(__dsub_rn(1.0, power(beta2, update))));
+  }
+  *a.factors = step;
+}
+
+__device__ void add_to_means(const AdaptiveStep& k, const OptimizedTensor& t, std::int64_t i,
+                             float gradient) {
+  t.velocity[i] = k.keep_mean * t.velocity[i] + k.add_mean * gradient;
+  t.squares[i] = k.keep_square * t.squares[i] + k.add_square * (gradient * gradient);
+}
+
+__device__ float adam_change(const AdaptiveStep& k, const OptimizedTensor& t, std::int64_t i) {
+  return k.rate * (t.velocity[i] / (sqrtf(t.squares[i]) * k.root_scale + k.epsilon));
+}
+
+__device__ float lamb_direction(const OptimizerStep& a, const AdaptiveStep& k,
+                                const OptimizedTensor& t, std::int64_t i) {
+  const float decay = t.decays ? a.weight_decay * t.weights[i] : 0.0F;
+  return adam_change(k, t, i) + decay;
+}
+
+// The first pass of lamb: means, and the squares of one chunk's weights and directions. The second
+// makes directions again, out of what it reads anyway: to keep them costs a write and a read more.
+__global__ void find_directions(OptimizerStep a) {
+  __shared__ double room[kThreads];
+  if (*a.skip != 0) return;
+  const TensorChunk chunk = a.chunks[blockIdx.x];
+  const OptimizedTensor t = a.tensors[chunk.tensor];
+  const AdaptiveStep k = *a.factors;
+  double weights = 0.0, directions = 0.0;
+  const std::int64_t first = chunk.chunk * kChunkElements;
+  for (std::int64_t j = threadIdx.x; j < kChunkElements && first + j < t.elements; j += kThreads) {
+    const std::int64_t i = first + j;
+    add_to_means(k, t, i, gradient_at(a, t, i));
+    const double weight = t.weights[i], direction = lamb_direction(a, k, t, i);
+    weights += weight * weight;
+    directions += direction * direction;
+  }
+  const auto add = [](double x, double y) { return x + y; };
+  weights = block_reduce(weights, room, add);
+  directions = block_reduce(directions, room, add);
+  if (threadIdx.x == 0) {
+    a.chunk_squares[blockIdx.x] = weights;
+    a.chunk_squares[a.chunk_count + blockIdx.x] = directions;
+  }
+}
+
+__device__ float adaptive_change(const OptimizerStep& a, const AdaptiveStep& k,
+                                 const OptimizedTensor& t, std::int64_t i) {
+  const float gradient = gradient_at(a, t, i);
+  if (a.rule == LocalRule::kAdamW) {
+    add_to_means(k, t, i, gradient);
+    return adam_change(k, t, i);
+  }
+  const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;
+  if (a.rule == LocalRule::kAdam) {
+    add_to_means(k, t, i, decayed);
+    return adam_change(k, t, i);
+  }
+  t.velocity[i] += decayed * decayed;
+  return k.rate * (decayed / (sqrtf(t.velocity[i]) + k.epsilon));
+}
+
+__global__ void optimize_adaptive(OptimizerStep a) {
+  if (*a.skip != 0) return;
+  const TensorChunk chunk = a.chunks[blockIdx.x];
+  const OptimizedTensor t = a.tensors[chunk.tensor];
+  const AdaptiveStep k = *a.factors;
+  const bool lamb = a.rule == LocalRule::kLamb;
+  const float rate = lamb ? a.learning_rate * a.trust[chunk.tensor] : 0.0F;
+  const bool shrinks = a.rule == LocalRule::kAdamW && t.decays;
+  const float kept =
+      shrinks ? static_cast<float>(1.0 - static_cast<double>(a.learning_rate) * a.weight_decay)
+              : 1.0F;
+  const std::int64_t first = chunk.chunk * kChunkElements;
+  for (std::int64_t j = threadIdx.x; j < kChunkElements && first + j < t.elements; j += kThreads) {
+    const std::int64_t i = first + j;
+    const float change = lamb ? rate * lamb_direction(a, k, t, i) : adaptive_change(a, k, t, i);
+    t.weights[i] = t.weights[i] * kept - change;
+  }
 }
 
 __global__ void optimize(OptimizerStep a) {
@@ -72,6 +178,15 @@ __global__ void optimize(OptimizerStep a) {
 cudaError_t run(const OptimizerStep& a, cudaStream_t stream) {
   if (a.chunk_count == 0) return cudaSuccess;
   const auto chunks = static_cast<unsigned>(a.chunk_count);
+  if (is_adaptive(a.rule)) {
+    find_factors<<<1, 1, 0, stream>>>(a);
+    if (a.rule == LocalRule::kLamb) {
+      find_directions<<<chunks, kThreads, 0, stream>>>(a);
+      find_trust<<<static_cast<unsigned>(a.tensor_count), kThreads, 0, stream>>>(a);
+    }
+    optimize_adaptive<<<chunks, kThreads, 0, stream>>>(a);
+    return cudaGetLastError();
+  }
   if (a.rule == LocalRule::kLars) {
     chunk_squares<<<chunks, kThreads, 0, stream>>>(a);
     find_trust<<<static_cast<unsigned>(a.tensor_count), kThreads, 0, stream>>>(a);

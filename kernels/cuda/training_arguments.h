@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "common/base/dtype.h"
+#include "kernels/adaptive.h"
 
 namespace phub::kernels::cuda {
 
@@ -67,15 +68,21 @@ enum class LocalRule : std::uint8_t {
   kMomentum,  // v = mu * v + g + wd * w;  w -= lr * v
   kNesterov,  // v = mu * v + g + wd * w;  w -= lr * (g + wd * w + mu * v)
   kLars,      // v = mu * v + lr * trust * (g + wd * w);  w -= v (common/base/rule.h's lars)
+  kAdam,      // these four as in common/base/rule.h, with kernels/adaptive.h's factors
+  kAdamW,
+  kAdagrad,
+  kLamb,
 };
+constexpr bool is_adaptive(LocalRule rule) { return rule >= LocalRule::kAdam; }
 
 struct OptimizedTensor {
   float* weights;
-  float* velocity;
+  float* velocity;       // adam, adamw, lamb: the gradients' means; adagrad: their squares' sums
   const void* gradient;  // plain, of gradient_type
   std::int64_t elements;
   DataType gradient_type;
-  bool decays;  // biases and batch normalisation do not: no weight decay, trust 1
+  bool decays;               // biases and batch normalisation do not: no weight decay, trust 1
+  float* squares = nullptr;  // of gradients, their means: adam, adamw, lamb
 };
 
 // One step of the local mode, as common/base/rule.h has it. Nothing changes if *skip is not 0.
@@ -86,9 +93,14 @@ struct OptimizerStep {
   LocalRule rule;
   float learning_rate, momentum, weight_decay, gradient_scale;
   float lars_coefficient, lars_epsilon;
-  double* chunk_squares;  // [2][chunk_count]: of weights, of gradients; kLars only
-  float* trust;           // [tensor_count]; kLars only
+  double* chunk_squares;  // [2][chunk_count]: of weights, of gradients (kLamb: directions)
+  float* trust;           // [tensor_count]; these two of kLars and kLamb only
   const int* skip;
+  // Of adaptive rules. Where the kernel runs: how many updates are behind this one, which is
+  // counted unless it is skipped, and room for its factors.
+  AdaptiveOptions adaptive = {};
+  std::int64_t* updates = nullptr;
+  AdaptiveStep* factors = nullptr;
 };
 
 // Images for a network: target[image][row][column] = (source / 255 or as is, - mean) / deviation,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/cuda/host_array.h"
+#include "kernels/lamb.h"
 
 namespace phub::kernels::cuda::reference {
 namespace {
@@ -39,6 +40,82 @@ void find_trust(const OptimizerStep& a) {
     }
     a.trust[t] = tensor.decays ? trust_of(a, weights, gradients) : 1.0F;
   }
+}
+
+RuleKind kind_of(LocalRule rule) {
+  switch (rule) {
+    case LocalRule::kAdam:
+      return RuleKind::kAdam;
+    case LocalRule::kAdamW:
+      return RuleKind::kAdamW;
+    case LocalRule::kLamb:
+      return RuleKind::kLamb;
+    default:
+      return RuleKind::kAdagrad;
+  }
+}
+
+void add_to_means(const AdaptiveStep& k, const OptimizedTensor& t, std::int64_t i, float gradient) {
+  const float added_mean = k.add_mean * gradient;
+  t.velocity[i] = k.keep_mean * t.velocity[i] + added_mean;
+  const float square = gradient * gradient;
+  const float added_square = k.add_square * square;
+  t.squares[i] = k.keep_square * t.squares[i] + added_square;
+}
+
+float adam_change(const AdaptiveStep& k, const OptimizedTensor& t, std::int64_t i) {
+  const float root = std::sqrt(t.squares[i]) * k.root_scale;
+  const float quotient = t.velocity[i] / (root + k.epsilon);
+  return k.rate * quotient;
+}
+
+float lamb_direction(const OptimizerStep& a, const OptimizedTensor& t, std::int64_t i) {
+  const float decay = t.decays ? a.weight_decay * t.weights[i] : 0.0F;
+  return adam_change(*a.factors, t, i) + decay;
+}
+
+float gradient_at(const OptimizerStep& a, const OptimizedTensor& t, std::int64_t i) {
+  return load(t.gradient, t.gradient_type, i) * a.gradient_scale;
+}
+
+// Brings the means to this step.
+void find_lamb_trust(const OptimizerStep& a) {
+  for (std::int64_t t = 0; t < a.tensor_count; ++t) {
+    const OptimizedTensor& tensor = a.tensors[t];
+    double weights = 0.0, directions = 0.0;
+    for (std::int64_t i = 0; i < tensor.elements; ++i) {
+      add_to_means(*a.factors, tensor, i, gradient_at(a, tensor, i));
+      weights += square(tensor.weights[i]);
+      directions += square(lamb_direction(a, tensor, i));
+    }
+    a.trust[t] = tensor.decays ? lamb_trust(weights, directions) : 1.0F;
+  }
+}
+
+void update_adaptive(const OptimizerStep& a, const OptimizedTensor& t, std::int64_t i) {
+  const AdaptiveStep& k = *a.factors;
+  float& weight = t.weights[i];
+  if (a.rule == LocalRule::kLamb) {
+    const float local_rate = a.learning_rate * a.trust[&t - a.tensors];
+    weight -= local_rate * lamb_direction(a, t, i);
+    return;
+  }
+  const float gradient = gradient_at(a, t, i);
+  if (a.rule == LocalRule::kAdamW) {
+    if (t.decays) weight *= decoupled_decay(a.learning_rate, a.weight_decay);
+    add_to_means(k, t, i, gradient);
+    weight -= adam_change(k, t, i);
+    return;
+  }
+  const float decayed = t.decays ? gradient + a.weight_decay * weight : gradient;
+  if (a.rule == LocalRule::kAdam) {
+    add_to_means(k, t, i, decayed);
+    weight -= adam_change(k, t, i);
+    return;
+  }
+  t.velocity[i] += decayed * decayed;
+  const float quotient = decayed / (std::sqrt(t.velocity[i]) + k.epsilon);
+  weight -= k.rate * quotient;
 }
 
 }  // namespace
@@ -102,6 +179,13 @@ void run(const OptimizerStep& a) {
   const bool lars = a.rule == LocalRule::kLars;
   if (lars) find_trust(a);
   const auto size = [](const OptimizedTensor& t) { return t.elements; };
+  if (is_adaptive(a.rule)) {
+    const auto before = static_cast<std::uint64_t>((*a.updates)++);
+    *a.factors = adaptive_step(kind_of(a.rule), a.adaptive, a.learning_rate, before);
+    if (a.rule == LocalRule::kLamb) find_lamb_trust(a);
+    return for_each(a, size,
+                    [&](const OptimizedTensor& t, std::int64_t i) { update_adaptive(a, t, i); });
+  }
   for_each(a, size, [&](const OptimizedTensor& t, std::int64_t i) {
     const float gradient = load(t.gradient, t.gradient_type, i) * a.gradient_scale;
     const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;

@@ -56,6 +56,7 @@ struct OwnRule {
   float weight_decay = 0.0F;    // of what decays (ParameterSpec::decays)
   float gradient_scale = 1.0F;  // gradients are multiplied by it
   LarsOptions lars = {};
+  AdaptiveOptions adaptive = {};
 };
 
 enum class LayerPass { kForward, kBackward };

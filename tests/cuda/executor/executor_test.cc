@@ -227,21 +227,25 @@ TEST_CASE("An executor that keeps its parameters updates them as a server would"
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}, .capture = seed % 2 == 0});
   testing::require(rig.executor->keep_parameters(rig.own->parameters));
   rig.oracle->learning_rate = 0.0F;
-  std::vector<std::vector<float>> velocities;
-  for (const auto& parameter : rig.oracle->parameters) velocities.emplace_back(parameter.size());
-  const RuleKind kind = GENERATE(RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kSgd);
+  std::vector<std::vector<float>> states;
+  for (const auto& parameter : rig.oracle->parameters) states.emplace_back(2 * parameter.size());
+  const RuleKind kind = GENERATE(RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kSgd,
+                                 RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad);
   const OwnRule rule{.kind = kind,
                      .learning_rate = 0.05F,
                      .momentum = 0.9F,
                      .weight_decay = 0.01F,
-                     .gradient_scale = 0.25F};
+                     .gradient_scale = 0.25F,
+                     .adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 0.1}};
   for (unsigned step = 1; step <= 4; ++step) {
     rig.new_batch(step);
     rig.step({.gradient_scale = 4.0});
     testing::require(rig.executor->update(rule));
     CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(2e-3));
     CHECK(rig.own->told.empty());
-    for (std::size_t key = 0; key < velocities.size(); ++key) {
+    const kernels::AdaptiveStep factors =
+        kernels::adaptive_step(kind, rule.adaptive, rule.learning_rate, step - 1);
+    for (std::size_t key = 0; key < states.size(); ++key) {
       const bool decays = rig.executor->parameters()[key].decays();
       const std::vector<float>& gradient = rig.oracle->gradients[key];
       const kernels::Source source{reinterpret_cast<const std::byte*>(gradient.data()),
@@ -251,8 +255,10 @@ TEST_CASE("An executor that keeps its parameters updates them as a server would"
                                   .rule = kind,
                                   .hyper = {0.05F, 0.9F, 0.25F, 0.0F},
                                   .weight_decay = decays ? 0.01F : 0.0F,
+                                  .adaptive = &factors,
                                   .parameters = rig.oracle->parameters[key].data(),
-                                  .state = velocities[key].data()});
+                                  .state = states[key].data(),
+                                  .state_stride = gradient.size()});
     }
   }
 }

@@ -1,4 +1,5 @@
 // The specifications of the training kernels against what they must agree with elsewhere.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "kernels/cuda/host_array.h"
 #include "kernels/cuda/parameter_eights.h"
 #include "kernels/cuda/training_reference.h"
+#include "kernels/lamb.h"
 #include "kernels/reference.h"
 #include "worker/nn/loss.h"
 
@@ -199,6 +201,71 @@ TEST_CASE("Local momentum and Nesterov are the server's rules, for each tensor t
   reference::run(step);
   CHECK(weights == expected);
   CHECK(velocity == expected_velocity);
+}
+
+TEST_CASE("Local adaptive rules are the server's, which count the steps that are made") {
+  const auto [rule, local] = GENERATE(std::pair{RuleKind::kAdam, LocalRule::kAdam},
+                                      std::pair{RuleKind::kAdamW, LocalRule::kAdamW},
+                                      std::pair{RuleKind::kAdagrad, LocalRule::kAdagrad},
+                                      std::pair{RuleKind::kLamb, LocalRule::kLamb});
+  const bool decays = GENERATE(true, false);
+  const AdaptiveOptions options{.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+  std::vector<float> weights = random_floats(100, 1), means(100), squares(100);
+  std::vector<float> expected = weights, expected_state(200);
+  std::int64_t updates = 0;
+  AdaptiveStep factors;
+  float trust = 0.0F;
+  const TensorChunk chunk{0, 0};
+  for (unsigned step = 0; step < 6; ++step) {
+    std::vector<float> gradient = random_floats(100, 3 + step);
+    const OptimizedTensor tensor{weights.data(), means.data(), gradient.data(), 100,
+                                 kSingle,        decays,       squares.data()};
+    const int skip = step == 2 ? 1 : 0;
+    reference::run(OptimizerStep{.tensors = &tensor,
+                                 .chunks = &chunk,
+                                 .chunk_count = 1,
+                                 .tensor_count = 1,
+                                 .rule = local,
+                                 .learning_rate = 0.1F,
+                                 .momentum = 0.0F,
+                                 .weight_decay = 1e-2F,
+                                 .gradient_scale = 0.5F,
+                                 .lars_coefficient = 0.0F,
+                                 .lars_epsilon = 0.0F,
+                                 .chunk_squares = nullptr,
+                                 .trust = &trust,
+                                 .skip = &skip,
+                                 .adaptive = options,
+                                 .updates = &updates,
+                                 .factors = &factors});
+    if (skip == 0) {
+      const AdaptiveStep before = adaptive_step(rule, options, 0.1F, step - (step > 2 ? 1U : 0U));
+      const Source source{reinterpret_cast<const std::byte*>(gradient.data()), kSingle};
+      Update update = {.sources = {&source, 1},
+                       .elements = 100,
+                       .rule = rule,
+                       .hyper = {0.1F, 0.0F, 0.5F, 0.0F},
+                       .weight_decay = decays ? 1e-2F : 0.0F,
+                       .adaptive = &before,
+                       .parameters = expected.data(),
+                       .state = expected_state.data(),
+                       .state_stride = 100};
+      if (rule == RuleKind::kLamb) {
+        kernels::reference::lamb_direction(update, gradient.data());
+        update.trust = trust;
+        const float wanted = lamb_trust(kernels::reference::sum_of_squares(expected.data(), 100),
+                                        kernels::reference::sum_of_squares(gradient.data(), 100));
+        CHECK(trust == Approx(decays ? wanted : 1.0F));
+      }
+      kernels::reference::update(update);
+    }
+    CHECK(weights == expected);
+    CHECK(std::equal(means.begin(), means.end(), expected_state.begin()));
+    if (state_arrays(rule) > 1) {
+      CHECK(std::equal(squares.begin(), squares.end(), expected_state.begin() + 100));
+    }
+  }
+  CHECK(updates == 5);
 }
 
 TEST_CASE("LARS moves a tensor by its share of its own norm") {

@@ -58,11 +58,11 @@ class Mirrored {
   void* device_ = nullptr;
 };
 
-// Random numbers from -1 to 1, stored as `type`.
+// Random numbers from `lowest` to 1, stored as `type`.
 class MirroredReals {
  public:
-  MirroredReals(std::size_t elements, DataType type, unsigned seed = 1)
-      : type_(type), bytes_(filled(elements, type, seed)) {}
+  MirroredReals(std::size_t elements, DataType type, unsigned seed = 1, float lowest = -1.0F)
+      : type_(type), bytes_(filled(elements, type, seed, lowest)) {}
 
   void* at(Side side) { return bytes_.at(side); }
   float* floats(Side side) { return reinterpret_cast<float*>(bytes_.at(side)); }
@@ -85,10 +85,11 @@ class MirroredReals {
   float load(const std::byte* array, std::int64_t index) const {
     return kernels::cuda::reference::load(array, type_, index);
   }
-  static std::vector<std::byte> filled(std::size_t elements, DataType type, unsigned seed) {
+  static std::vector<std::byte> filled(std::size_t elements, DataType type, unsigned seed,
+                                       float lowest) {
     std::vector<std::byte> bytes(elements * size_of(type));
     std::mt19937 random(seed);
-    std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+    std::uniform_real_distribution<float> uniform(lowest, 1.0F);
     for (std::size_t i = 0; i < elements; ++i) {
       kernels::cuda::reference::store(bytes.data(), type, static_cast<std::int64_t>(i),
                                       uniform(random));

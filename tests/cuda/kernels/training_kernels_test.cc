@@ -116,22 +116,26 @@ TEST_CASE("Softmax, loss and its gradient agree with their specification") {
 }
 
 TEST_CASE("The local optimizer agrees with its specification, and skips") {
-  const LocalRule rule = GENERATE(LocalRule::kMomentum, LocalRule::kNesterov, LocalRule::kLars);
+  const LocalRule rule =
+      GENERATE(LocalRule::kMomentum, LocalRule::kNesterov, LocalRule::kLars, LocalRule::kAdam,
+               LocalRule::kAdamW, LocalRule::kAdagrad, LocalRule::kLamb);
   const bool skip = GENERATE(false, true);
   const std::vector<std::int64_t> sizes = {10000, 7, 4096};
-  std::vector<std::unique_ptr<MirroredReals>> weights, velocities, gradients;
+  std::vector<std::unique_ptr<MirroredReals>> weights, velocities, gradients, squares_means;
   std::vector<OptimizedTensor> host, device;
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     const auto elements = static_cast<std::size_t>(sizes[t]);
     const auto seed = static_cast<unsigned>(3 * t);
     const DataType type = t == 0 ? DataType::kFloat16 : kSingle;
     weights.push_back(std::make_unique<MirroredReals>(elements, kSingle, seed));
-    velocities.push_back(std::make_unique<MirroredReals>(elements, kSingle, seed + 1));
+    const float lowest = rule == LocalRule::kAdagrad ? 0.0F : -1.0F;  // squares are not below 0
+    velocities.push_back(std::make_unique<MirroredReals>(elements, kSingle, seed + 1, lowest));
     gradients.push_back(std::make_unique<MirroredReals>(elements, type, seed + 2));
+    squares_means.push_back(std::make_unique<MirroredReals>(elements, kSingle, seed + 1, 0.0F));
     for (const Side side : {Side::kHost, Side::kDevice}) {
       (side == Side::kHost ? host : device)
           .push_back({weights[t]->floats(side), velocities[t]->floats(side), gradients[t]->at(side),
-                      sizes[t], type, t != 1});
+                      sizes[t], type, t != 1, squares_means[t]->floats(side)});
     }
   }
   Mirrored<OptimizedTensor> tensors(device);
@@ -140,6 +144,8 @@ TEST_CASE("The local optimizer agrees with its specification, and skips") {
   Mirrored<double> squares(std::vector<double>(2 * count));
   Mirrored<float> trust(std::vector<float>(sizes.size()));
   Mirrored<int> skipped({skip ? 1 : 0});
+  Mirrored<std::int64_t> updates({6});
+  Mirrored<AdaptiveStep> factors({AdaptiveStep()});
   const auto step = [&](Side side) {
     return OptimizerStep{side == Side::kHost ? host.data() : tensors.at(side),
                          chunks.at(side),
@@ -154,11 +160,16 @@ TEST_CASE("The local optimizer agrees with its specification, and skips") {
                          0.0F,
                          squares.at(side),
                          trust.at(side),
-                         skipped.at(side)};
+                         skipped.at(side),
+                         {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6},
+                         updates.at(side),
+                         factors.at(side)};
   };
   run_both(step);
   for (auto& array : weights) array->check(1e-5);
   for (auto& array : velocities) array->check(1e-5);
+  for (auto& array : squares_means) array->check(1e-5);
+  CHECK(updates.download() == updates.host());
 }
 
 TEST_CASE("Images are cropped, mirrored and normalised as specified") {

@@ -8,7 +8,7 @@
 namespace phub::nn::cuda {
 namespace {
 
-// Nothing for rules that have no parameters, and for those that are not here. Sgd is momentum without any.
+// Nothing for rules that have no parameters. Sgd is momentum without any.
 std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
   switch (kind) {
     case RuleKind::kSgd:
@@ -18,12 +18,16 @@ std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
       return kernels::cuda::LocalRule::kNesterov;
     case RuleKind::kLars:
       return kernels::cuda::LocalRule::kLars;
+    case RuleKind::kAdam:
+      return kernels::cuda::LocalRule::kAdam;
+    case RuleKind::kAdamW:
+      return kernels::cuda::LocalRule::kAdamW;
+    case RuleKind::kAdagrad:
+      return kernels::cuda::LocalRule::kAdagrad;
+    case RuleKind::kLamb:
+      return kernels::cuda::LocalRule::kLamb;
     case RuleKind::kSum:
     case RuleKind::kMean:
-    case RuleKind::kAdam:
-    case RuleKind::kAdamW:
-    case RuleKind::kAdagrad:
-    case RuleKind::kLamb:
       break;
   }
   return std::nullopt;
@@ -57,7 +61,7 @@ Status OwnOptimizer::make_tables(std::span<const ParameterSpec> parameters,
   for (std::size_t key = 0; key < parameters.size(); ++key) elements += plain_->elements(key);
   const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
   PHUB_ASSIGN_OR_RETURN(velocities_, runtime_.device_memory(bytes, "the optimizer's state"));
-  std::vector<kernels::cuda::OptimizedTensor> tensors;
+  std::vector<kernels::cuda::OptimizedTensor>& tensors = table_;
   auto* velocity = velocities_->as<float>();
   for (std::size_t key = 0; key < parameters.size(); ++key) {
     tensors.push_back({.weights = static_cast<float*>(plain_->parameter(key)),
@@ -75,7 +79,23 @@ Status OwnOptimizer::make_tables(std::span<const ParameterSpec> parameters,
   const auto chunks = static_cast<std::size_t>(plain_->chunk_count());
   PHUB_ASSIGN_OR_RETURN(squares_, runtime_.device_memory(2 * chunks * sizeof(double), what));
   PHUB_ASSIGN_OR_RETURN(trust_, runtime_.device_memory(tensors.size() * sizeof(float), what));
+  PHUB_ASSIGN_OR_RETURN(updates_, runtime_.device_memory(sizeof(std::int64_t), what));
+  PHUB_ASSIGN_OR_RETURN(factors_, runtime_.device_memory(sizeof(kernels::AdaptiveStep), what));
   return {};
+}
+
+Status OwnOptimizer::add_squares() {
+  if (means_of_squares_) return {};
+  PHUB_ASSIGN_OR_RETURN(means_of_squares_,
+                        runtime_.device_memory(velocities_->bytes, "the optimizer's state"));
+  auto* squares = means_of_squares_->as<float>();
+  for (kernels::cuda::OptimizedTensor& tensor : table_) {
+    tensor.squares = squares;
+    squares += tensor.elements;
+  }
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(Stream::kCompute));
+  return copy_now(runtime_, tensors_->address, table_.data(),
+                  table_.size() * sizeof(table_.front()));
 }
 
 Status OwnOptimizer::update(const OwnRule& rule, int* not_finite) {
@@ -91,10 +111,13 @@ Status OwnOptimizer::publish(int* not_finite) {
 Status OwnOptimizer::apply(const OwnRule& rule, int* not_finite) {
   const auto local = local_rule(rule.kind);
   if (!local) {
-    return {Code::kInvalidArgument,
-            "the GPU's own optimizer has sgd, momentum, nesterov and lars: use one of them, or a "
-            "server"};
+    return {
+        Code::kInvalidArgument,
+        "the GPU's own optimizer has rules with parameters alone: use one of them, or a server"};
   }
+  if (state_arrays(rule.kind) > 1) PHUB_RETURN_IF_ERROR(add_squares());
+  AdaptiveOptions adaptive = rule.adaptive;
+  if (adaptive.epsilon == 0.0) adaptive.epsilon = default_epsilon(rule.kind);
   const KeyRange all{0, static_cast<std::uint32_t>(plain_->keys())};
   const kernels::cuda::OptimizerStep step{
       .tensors = tensors_->as<kernels::cuda::OptimizedTensor>(),
@@ -110,7 +133,10 @@ Status OwnOptimizer::apply(const OwnRule& rule, int* not_finite) {
       .lars_epsilon = rule.lars.epsilon,
       .chunk_squares = squares_->as<double>(),
       .trust = trust_->as<float>(),
-      .skip = not_finite};
+      .skip = not_finite,
+      .adaptive = adaptive,
+      .updates = updates_->as<std::int64_t>(),
+      .factors = factors_->as<kernels::AdaptiveStep>()};
   PHUB_RETURN_IF_ERROR(runtime_.launch(step, Stream::kCompute));
   return runtime_.launch(plain_->load(all), Stream::kCompute);
 }

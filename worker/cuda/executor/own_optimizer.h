@@ -1,4 +1,4 @@
-// Updates on the device: fp32 parameters and velocities that never leave it.
+// Updates on the device: fp32 parameters and state that never leave it.
 //
 // Owned by the executor; its thread.
 #pragma once
@@ -38,10 +38,15 @@ class OwnOptimizer {
   explicit OwnOptimizer(Runtime& runtime) : runtime_(runtime) {}
 
   Status make_tables(std::span<const ParameterSpec> parameters, DataType gradient_type);
+  // For rules with a second array of state, before the first step of one.
+  Status add_squares();
 
   Runtime& runtime_;
   std::unique_ptr<PlainParameters> plain_;
+  std::vector<kernels::cuda::OptimizedTensor> table_;  // what tensors_ has
   BlockPointer velocities_, tensors_, squares_, trust_;
+  BlockPointer means_of_squares_;  // null: no rule has asked for them
+  BlockPointer updates_, factors_;
 };
 
 }  // namespace phub::nn::cuda
