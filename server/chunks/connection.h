@@ -52,7 +52,7 @@ struct Connection {
   Prices* prices = nullptr;  // of its pushes
   Hyper hyper;               // for the pushes that follow; kRackAbove: that are made
   // Where tcp places words, as a worker's line has them.
-  alignas(wire::kHyperStride) std::array<std::byte, wire::kHyperStride> arriving = {};
+  alignas(16) std::array<std::byte, wire::kHyperStride> arriving = {};
   Vote vote;                   // kRackAbove: the rack's
   std::byte* words = nullptr;  // kRackAbove: where both are pushed from, as a worker's line
   std::uint8_t owed = 0;       // words; to a worker only norms, to a rack above only the others
