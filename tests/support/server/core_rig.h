@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/protocol/crc32c.h"
 #include "common/protocol/wire.h"
 #include "common/transport/verbs/registered.h"
 #include "server/core/core.h"
@@ -18,15 +19,17 @@ namespace phub::testing {
 
 using namespace transport;  // NOLINT(google-build-using-namespace): what the rig is made of
 
-struct RigWorker final : ReceiveBuffers, Layout {
+struct RigWorker final : ReceiveBuffers, Layout, Checksums {
   static constexpr std::uint32_t kChunks = 64;
   static constexpr std::uint32_t kChunkBytes = 4096;
 
   static constexpr std::size_t kLines = wire::hyper_bytes(1);
 
-  // A line for the core, with a Hyper and a Vote, then the chunks.
+  static constexpr std::size_t kChecksums = kLines + std::size_t{kChunks} * kChunkBytes;
+
+  // A line for the core, with a Hyper and a Vote, then the chunks, then their checksums.
   std::unique_ptr<SharedMemory> gradients =
-      std::move(*SharedMemory::create("gradients", kLines + std::size_t{kChunks} * kChunkBytes));
+      std::move(*SharedMemory::create("gradients", kChecksums + kChunks * sizeof(std::uint32_t)));
   std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kChunks * kChunkBytes));
   std::shared_ptr<verbs::Registered> registered;
   std::shared_ptr<const WindowLayout> landing;
@@ -40,6 +43,20 @@ struct RigWorker final : ReceiveBuffers, Layout {
     if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
     return slot == wire::kVoteSlot ? WindowLayout::kVote : landing->slots[slot];
   }
+  std::uint32_t* checksums() const {
+    return reinterpret_cast<std::uint32_t*>(gradients->data() + kChecksums);
+  }
+  const std::uint32_t* checksum(PeerId, std::uint32_t immediate) const override {
+    const std::uint32_t slot = wire::slot_of(immediate);
+    return wire::is_control(slot) ? nullptr : checksums() + slot;
+  }
+  std::span<std::byte> chunk(std::uint32_t slot) const {
+    return {gradients->data() + kLines + slot * kChunkBytes, kChunkBytes};
+  }
+  // Of each chunk, as it is now.
+  void sum_up() const {
+    for (std::uint32_t slot = 0; slot < kChunks; ++slot) checksums()[slot] = crc32c(chunk(slot));
+  }
 };
 
 class CoreRig {
@@ -50,7 +67,7 @@ class CoreRig {
   // "shm" or "verbs", on the executable's RDMA devices; "all": as many workers over each transport,
   // tcp too, as the core has connections for.
   explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {},
-                   Encoding encoding = Encoding::kDense) {
+                   Encoding encoding = Encoding::kDense, bool checksums = false) {
     PlanInput input;
     input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
     input.chunk_bytes = kChunkBytes;
@@ -61,6 +78,7 @@ class CoreRig {
     layout_.weight_decay = {0.0F};
     layout_.loss_scale = loss_scale;
     layout_.encoding = encoding;
+    layout_.checksums = checksums;
     layout_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     job_ = std::move(*server::JobMemory::create(layout_));
     on_core_ = std::move(*server::JobOnCore::create(layout_, 0, job_));
@@ -150,6 +168,14 @@ class CoreRig {
     for (const auto& worker : workers_) count += worker->endpoint->poll(batch);
     return count;
   }
+  RigWorker& worker(std::uint32_t index) { return *workers_[index]; }
+  // One worker pushes a chunk, as it is in its memory; the core takes it.
+  void push_slot(std::uint32_t worker, std::uint32_t slot) {
+    push_one(*workers_[worker], slot, layout_.epoch);
+    run();
+  }
+  std::uint32_t workers() const { return layout_.workers; }
+  server::Shard& shard() { return on_core_->shard; }
   std::uint64_t drops(server::Drop cause) const { return core_->drops().value(cause); }
 
  private:
@@ -179,6 +205,7 @@ class CoreRig {
     RigWorker& worker = *workers_[index];
     auto [own, cores] = stream_pair();
     auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, worker));
+    if (layout_.checksums) endpoint->send_checksums(worker);
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
     PHUB_CHECK(core_->connect_tcp(on_core_.get(), index, std::move(cores)).ok(), "tcp");
@@ -207,7 +234,7 @@ class CoreRig {
     auto connection = side(std::move(cores), true);
     std::byte* const line = connection.peer_memory->data();
     auto landing = std::make_shared<const WindowLayout>(
-        make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float)));
+        make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float), layout_.checksums));
     PHUB_CHECK(core_->connect_shm(on_core_.get(), index, std::move(connection), line, landing).ok(),
                "shm");
   }
@@ -220,6 +247,7 @@ class CoreRig {
                               {worker.parameters->data(), worker.parameters->size()}));
     worker.landing = memory_->window_layout(0, 0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
+    if (layout_.checksums) endpoint->send_checksums(worker);
     const auto parts = *memory_->of(index, 0);
     auto own = std::move(
         *endpoint->connector().prepare(verbs::regions_of(worker.registered), kChunks + 2));
