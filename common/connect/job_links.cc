@@ -40,8 +40,8 @@ Status JobLinks::allocate() {
   exchange_->use_memory(
       {.hyper = memory_->data(),
        .gradients = gradients(),
-       .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr,
-       .parameters = in_place ? nullptr : local_parameters_->data()});
+       .parameters = in_place ? nullptr : local_parameters_->data(),
+       .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr});
   return {};
 }
 

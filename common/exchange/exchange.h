@@ -22,9 +22,9 @@ namespace phub::client {
 struct ExchangeMemory {
   std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
   const std::byte* gradients = nullptr;  // the arena
-  std::uint32_t* checksums = nullptr;    // by chunk, of what is pushed; null: there are none
-  std::byte* parameters = nullptr;  // the arena that replies are copied to; null: they are read
-                                    // where the server published them
+  std::byte* parameters = nullptr;     // the arena that replies are copied to; null: they are read
+                                       // where the server published them
+  std::uint32_t* checksums = nullptr;  // by chunk, of what is pushed; null: there are none
 };
 
 struct ConnectionLoss {
