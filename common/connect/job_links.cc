@@ -46,12 +46,12 @@ Status JobLinks::allocate() {
   exchange_->use_memory(
       {.hyper = memory_->data(),
        .gradients = gradients(),
-       .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr,
        .parameters = in_place ? nullptr : local_parameters_->data(),
        .sparse_replies = sparse_replies_ ? sparse_replies_->data() : nullptr,
        .norms = job_.passes_norms ? local_parameters_->data() +
                                         norm_line_offset(plan(), 0, 0, size_of(job_.wire_type))
-                                  : nullptr});
+                                  : nullptr,
+       .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr});
   return {};
 }
 

@@ -1,8 +1,8 @@
 // What pushes cost a core, by kind: the currency of fair shares.
 //
-// Pushes of one kind (rule, wire type, workers, loss scaling, encoding, transport, size to a power
-// of two) have one price for a byte, whoever pushes them: the core time that such pushes took
-// lately, with their reading and their replies. So jobs that are alike get exchanges in the
+// Pushes of one kind (rule, wire type, workers, loss scaling, encoding, checksums, transport, size
+// to a power of two) have one price for a byte, whoever pushes them: the core time that such pushes
+// took lately, with their reading and their replies. So jobs that are alike get exchanges in the
 // proportion of their weights, whatever the caches do to each of them; jobs that are not alike get
 // core time in it. A job with a quorum is like no other: it has Prices of its own (JobOnCore).
 //
@@ -91,6 +91,7 @@ class PriceList {
     std::uint32_t workers = 1;
     LossScaling loss_scaling = LossScaling::kNone;
     Encoding encoding = Encoding::kDense;
+    bool checksums = false;
     const void* transport = nullptr;  // the endpoint
     bool operator==(const Kind&) const = default;
   };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/protocol/crc32c.h"
 #include "common/protocol/wire.h"
 #include "common/transport/verbs/registered.h"
 #include "server/core/core.h"
@@ -19,14 +20,16 @@ namespace phub::testing {
 
 using namespace transport;  // NOLINT(google-build-using-namespace): what the rig is made of
 
-struct RigWorker final : ReceiveBuffers, Layout {
+struct RigWorker final : ReceiveBuffers, Layout, Checksums {
   static constexpr std::uint32_t kChunks = 64;
   static constexpr std::uint32_t kChunkBytes = 4096;
 
   static constexpr std::size_t kLines = wire::hyper_bytes(1);
 
-  // A line for each core, then the chunks, of two servers at most.
   static constexpr std::size_t kArena = 2 * std::size_t{kChunks} * kChunkBytes;
+  static constexpr std::size_t kChecksums = kLines + std::size_t{kChunks} * kChunkBytes;
+
+  // A line for each core, then the chunks of two servers, or of one and then their checksums.
   std::unique_ptr<SharedMemory> gradients =
       std::move(*SharedMemory::create("gradients", kLines + kArena));
   std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kArena + kLines));
@@ -44,6 +47,20 @@ struct RigWorker final : ReceiveBuffers, Layout {
     const std::uint32_t slot = wire::slot_of(immediate);
     return wire::is_control(slot) ? wire::offset_in_line(slot) : landing->slots[slot];
   }
+  std::uint32_t* checksums() const {
+    return reinterpret_cast<std::uint32_t*>(gradients->data() + kChecksums);
+  }
+  const std::uint32_t* checksum(PeerId, std::uint32_t immediate) const override {
+    const std::uint32_t slot = wire::slot_of(immediate);
+    return wire::is_control(slot) ? nullptr : checksums() + slot;
+  }
+  std::span<std::byte> chunk(std::uint32_t slot) const {
+    return {gradients->data() + kLines + slot * kChunkBytes, kChunkBytes};
+  }
+  // Of each chunk, as it is now.
+  void sum_up() const {
+    for (std::uint32_t slot = 0; slot < kChunks; ++slot) checksums()[slot] = crc32c(chunk(slot));
+  }
 };
 
 class CoreRig {
@@ -55,7 +72,8 @@ class CoreRig {
   // tcp too, as the core has connections for. With a clip_norm the job has another server with as
   // many chunks, whose part of the norm the test tells.
   explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {},
-                   Encoding encoding = Encoding::kDense, float clip_norm = 0.0F) {
+                   Encoding encoding = Encoding::kDense, float clip_norm = 0.0F,
+                   bool checksums = false) {
     PlanInput input;
     const std::uint32_t servers = clip_norm > 0.0F ? 2 : 1;
     input.key_elements = {servers * kChunks * kChunkBytes / sizeof(float)};
@@ -68,6 +86,7 @@ class CoreRig {
     layout_.weight_decay = {0.0F};
     layout_.loss_scale = loss_scale;
     layout_.encoding = encoding;
+    layout_.checksums = checksums;
     layout_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     places_ = make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float)).slots;
     PHUB_CHECK(places_.size() == kChunks, "as many on each server");
@@ -196,6 +215,14 @@ class CoreRig {
       }
     }
   }
+  RigWorker& worker(std::uint32_t index) { return *workers_[index]; }
+  // One worker pushes a chunk, as it is in its memory; the core takes it.
+  void push_slot(std::uint32_t worker, std::uint32_t slot) {
+    push_one(*workers_[worker], slot, layout_.epoch);
+    run();
+  }
+  std::uint32_t workers() const { return layout_.workers; }
+  server::Shard& shard() { return on_core_->shard; }
   std::uint64_t drops(server::Drop cause) const { return core_->drops().value(cause); }
 
  private:
@@ -225,6 +252,7 @@ class CoreRig {
     RigWorker& worker = *workers_[index];
     auto [own, cores] = stream_pair();
     auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, worker));
+    if (layout_.checksums) endpoint->send_checksums(worker);
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
     PHUB_CHECK(core_->connect_tcp(on_core_.get(), index, std::move(cores)).ok(), "tcp");
@@ -253,7 +281,7 @@ class CoreRig {
     auto connection = side(std::move(cores), true);
     std::byte* const line = connection.peer_memory->data();
     auto landing = std::make_shared<const WindowLayout>(
-        make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float)));
+        make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float), layout_.checksums));
     PHUB_CHECK(core_->connect_shm(on_core_.get(), index, std::move(connection), line, landing).ok(),
                "shm");
   }
@@ -266,6 +294,7 @@ class CoreRig {
                               {worker.parameters->data(), worker.parameters->size()}));
     worker.landing = memory_->window_layout(0, 0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
+    if (layout_.checksums) endpoint->send_checksums(worker);
     const auto parts = *memory_->of(index, 0);
     // Twice the room of a round: nobody here tries the rest of a post again.
     auto own = std::move(

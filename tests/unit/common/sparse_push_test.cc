@@ -1,6 +1,7 @@
 // The format of a sparse push: what was written is read, and what is wrong is named.
 #include "common/protocol/sparse_push.h"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -20,7 +21,7 @@ std::span<const std::byte> write(Bytes& bytes, DataType type,
                                  const std::vector<std::uint32_t>& indices) {
   const SparsePlace to =
       begin_sparse(bytes.data.data(), static_cast<std::uint32_t>(indices.size()));
-  std::memcpy(to.indices, indices.data(), indices.size() * sizeof(std::uint32_t));
+  std::copy(indices.begin(), indices.end(), to.indices);
   for (std::size_t i = 0; i < indices.size() * size_of(type); ++i) to.values[i] = std::byte(i + 1);
   return {bytes.data.data(), sparse_bytes(indices.size(), type)};
 }

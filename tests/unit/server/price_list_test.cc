@@ -87,6 +87,7 @@ TEST_CASE("a kind is its rule, wire type, workers and transport") {
   CHECK(other([](auto& changed) { changed.rule = RuleKind::kSum; }));
   CHECK(other([](auto& changed) { changed.wire_type = DataType::kFloat32; }));
   CHECK(other([](auto& changed) { changed.workers = 3; }));
+  CHECK(other([](auto& changed) { changed.checksums = true; }));
   CHECK(other([&](auto& changed) { changed.transport = &shm; }));
 }
 
