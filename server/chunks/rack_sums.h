@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/chunks/push_sums.h"
-#include "server/chunks/deferred/votes.h"
+#include "server/chunks/rounds/votes.h"
 #include "server/job/memory.h"
 
 namespace phub::server {

@@ -15,7 +15,7 @@
 
 #include "common/base/counter.h"
 #include "server/chunks/chunk_copying.h"
-#include "server/chunks/deferred/deferred_updates.h"
+#include "server/chunks/deferred_updates.h"
 #include "server/chunks/push_checks.h"
 #include "server/chunks/rack_sums.h"
 #include "server/chunks/rounds/quorum_rounds.h"

@@ -21,9 +21,9 @@
 
 #include "common/base/counter.h"
 #include "server/chunks/chunk_parameters.h"
-#include "server/chunks/deferred/key_norms.h"
-#include "server/chunks/deferred/norm_words.h"
-#include "server/chunks/deferred/votes.h"
+#include "server/chunks/norms/key_norms.h"
+#include "server/chunks/norms/norm_words.h"
+#include "server/chunks/rounds/votes.h"
 
 namespace phub::server {
 

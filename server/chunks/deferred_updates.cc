@@ -1,4 +1,4 @@
-#include "server/chunks/deferred/deferred_updates.h"
+#include "server/chunks/deferred_updates.h"
 
 #include <algorithm>
 #include <cmath>
