@@ -10,10 +10,10 @@ build_packages=(
   libibverbs-dev libisal-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
   prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )
-# The peers of phub-bench, the tools of the checks.
+# The peers of phub-bench, the tools of the checks, and what installs the Python package in a test.
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin
-  valgrind
+  valgrind python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
 )
 # tests/rdma: a virtual machine with software RDMA. Without them its tests are skipped.
 rdma_packages=(
@@ -21,7 +21,7 @@ rdma_packages=(
 )
 # tests/integration/watching/page_test.py: the web page in a browser. Without them it is skipped.
 browser_packages=(chromium chromium-driver python3-selenium)
-# tests/integration/training/torchvision_test.py: checkpoints in PyTorch. Without them it is skipped.
+# tests/python, and tests/integration/training/torchvision_test.py: PyTorch. Without them what needs it is skipped.
 torch_packages=(python3-torch python3-torchvision)
 # tests/integration/watching/prometheus_test.py. Only the programs are used: the service need not run.
 monitoring_packages=(prometheus)

@@ -26,7 +26,7 @@ source deploy/packages.sh
 install_missing "${build_packages[@]}" "${test_packages[@]}"
 skipped=
 install_missing "${browser_packages[@]}" || echo "Going on without the test of the web page."
-install_missing "${torch_packages[@]}" || echo "Going on without the test of checkpoints in PyTorch."
+install_missing "${torch_packages[@]}" || echo "Going on without the tests that need PyTorch."
 install_missing "${etcd_packages[@]}" || echo "Going on without the test with an etcd."
 install_missing "${monitoring_packages[@]}" || echo "Going on without the test with Prometheus."
 if [ "$quick" = yes ]; then

@@ -36,7 +36,9 @@ struct Client::State {
   void say(Hyper hyper);
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless();
-  Status wait_for(std::optional<KeyId> key);
+  Status wait_whole(std::optional<KeyId> key);
+  // Whether it is there. A slice that follows one that ended too early goes on with its wait.
+  Result<bool> wait_slice(std::optional<KeyId> key, std::chrono::milliseconds slice);
   // What was sent in vain of a key that is ready (nothing: of all) is kept back again.
   void keep_unused(std::optional<KeyId> key);
 
@@ -70,6 +72,10 @@ struct Client::State {
   bool initialising = false;  // until all initial values are there
   std::uint64_t rounds = 0;
   RoundPushes pushes;  // since the last vote, where there are votes
+  struct Unfinished {
+    std::optional<KeyId> key;
+  };
+  std::optional<Unfinished> unfinished;  // the wait whose slice has just ended too early
   std::chrono::steady_clock::time_point wait_start;
   std::chrono::steady_clock::time_point last_bytes;  // that came, while it waits
   std::uint64_t bytes_received = 0;                  // by then
@@ -166,18 +172,33 @@ bool Client::State::hopeless() {
   return now - std::max(wait_start, last_bytes) > kLeaveGrace;
 }
 
-Status Client::State::wait_for(std::optional<KeyId> key) {
+Status Client::State::wait_whole(std::optional<KeyId> key) {
+  unfinished.reset();
+  const auto there = wait_slice(key, options.timeout);
+  return there ? Status() : there.error();
+}
+
+Result<bool> Client::State::wait_slice(std::optional<KeyId> key, std::chrono::milliseconds slice) {
   PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
-  wait_start = std::chrono::steady_clock::now();
-  const ExchangeDriver::End end = driver->wait(key, options.timeout);
-  waited += std::chrono::steady_clock::now() - wait_start;
+  const auto begin = std::chrono::steady_clock::now();
+  if (!unfinished || unfinished->key != key) wait_start = begin;
+  unfinished.reset();
+  const auto deadline = wait_start + options.timeout;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - begin);
+  const ExchangeDriver::End end = driver->wait(key, std::min(slice, left));
+  const auto now = std::chrono::steady_clock::now();
+  waited += now - begin;
   switch (end) {
     case ExchangeDriver::End::kReady:
       if (compressor) keep_unused(key);
-      return {};
+      return true;
     case ExchangeDriver::End::kFailed:
       return client::explain_failure(*driver, *heartbeat, membership);
     case ExchangeDriver::End::kTimeout: {
+      if (now < deadline) {
+        unfinished = Unfinished{key};
+        return false;
+      }
       const Status timeout = client::explain_timeout({.options = options,
                                                       .keys = keys,
                                                       .plan = links->plan(),
@@ -188,7 +209,7 @@ Status Client::State::wait_for(std::optional<KeyId> key) {
       return timeout;
     }
   }
-  return {};
+  return true;
 }
 
 // With a quorum a reply need not be of the round that has the push.
@@ -366,8 +387,11 @@ Status Client::vote(const Vote& vote) {
   return {};
 }
 
-Status Client::wait(KeyId key) { return state_->wait_for(key); }
-Status Client::wait_all() { return state_->wait_for(std::nullopt); }
+Status Client::wait(KeyId key) { return state_->wait_whole(key); }
+Status Client::wait_all() { return state_->wait_whole(std::nullopt); }
+Result<bool> Client::wait_for(std::optional<KeyId> key, std::chrono::milliseconds slice) {
+  return state_->wait_slice(key, slice);
+}
 
 std::uint64_t Client::rounds_before() const {
   const auto& servers = state_->membership.servers;

@@ -133,6 +133,10 @@ class Client {
   // Returns when the key's new parameters are there, or with the reason why they never will be.
   Status wait(KeyId key);
   Status wait_all();
+  // The same in slices, for who has signals to look at meanwhile; nothing: all keys. Returns within
+  // `slice` whether it is there. The next call for the same key goes on with this wait, so that
+  // options.timeout bounds all of its slices together.
+  Result<bool> wait_for(std::optional<KeyId> key, std::chrono::milliseconds slice);
   Status push_pull(KeyId key) {
     PHUB_RETURN_IF_ERROR(push(key));
     return wait(key);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/base/version.h"
 #include "common/rpc/credentials_folder.h"
 #include "worker/client/phub.h"
 
@@ -118,6 +119,8 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
 
 }  // namespace
 
+const char* phub_version() { return phub::kVersion; }
+
 phub_client* phub_connect(const phub_options* options) {
   auto* client = new phub_client();
   const auto translated = translate(*options);
@@ -173,6 +176,15 @@ int phub_wait(phub_client* client, uint32_t key) {
 }
 int phub_wait_all(phub_client* client) {
   return run(client, [](phub::Client& c) { return c.wait_all(); });
+}
+int phub_wait_for(phub_client* client, uint32_t key, uint32_t milliseconds) {
+  bool there = true;
+  const int status = run(client, [&](phub::Client& c) -> Status {
+    const auto which = key == PHUB_ALL_KEYS ? std::nullopt : std::optional(key);
+    PHUB_ASSIGN_OR_RETURN(there, c.wait_for(which, std::chrono::milliseconds(milliseconds)));
+    return {};
+  });
+  return status == 0 && !there ? PHUB_NOT_YET : status;
 }
 int phub_push_pull(phub_client* client, uint32_t key) {
   return run(client, [&](phub::Client& c) { return c.push_pull(key); });

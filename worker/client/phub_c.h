@@ -53,9 +53,9 @@ typedef struct {
   const char* late;        /* what becomes of a push whose round is over. NULL: "drop"; "add" */
   const char* push_weight; /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late); "samples":
                               what phub_set_samples says */
-  int turns; /* 1: of quorum 1, late "add": workers are replied to one by one, in turn */
   const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
                                whose they are; "fail": and the first one ends the job */
+  int turns;     /* 1: of quorum 1, late "add": workers are replied to one by one, in turn */
   int checksums; /* 1: each pushed chunk goes with a checksum, and another one at the server ends
                     the job */
 } phub_options;
@@ -67,6 +67,12 @@ typedef struct {
   int exclude_from_lars; /* rules "lars", "lamb": 1: at trust 1 (biases, batch normalisation) */
 } phub_key;
 /* NOLINTEND(modernize-use-using) */
+
+enum { PHUB_NOT_YET = 2 };       /* phub_wait_for: not yet there, and no error */
+#define PHUB_ALL_KEYS UINT32_MAX /* instead of a key, where that is said */
+
+/* Of the library that is linked, as "0.1.0". Never NULL; any thread. */
+const char* phub_version(void);
 
 /* Never NULL, but possibly failed: check phub_error. Destroy it in any case. */
 phub_client* phub_connect(const phub_options* options);
@@ -82,6 +88,10 @@ const void* phub_parameter(const phub_client* client, uint32_t key, size_t* byte
 int phub_push(phub_client* client, uint32_t key);
 int phub_wait(phub_client* client, uint32_t key);
 int phub_wait_all(phub_client* client);
+/* The same in slices, for callers that must look at signals meanwhile: PHUB_NOT_YET if it is not
+ * there after `milliseconds`. `key` may be PHUB_ALL_KEYS. The next call for the same key goes on
+ * with this wait, so that timeout_ms bounds all of its slices together. */
+int phub_wait_for(phub_client* client, uint32_t key, uint32_t milliseconds);
 int phub_push_pull(phub_client* client, uint32_t key);
 int phub_initialise(phub_client* client);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,6 +113,49 @@ TEST_CASE("keys are pushed and waited for one by one, all together, and both in 
     }
     return "";
   }) == kNothingWrong);
+}
+
+TEST_CASE("a wait in slices says that a key is not there yet, and then that it is") {
+  const Place place;
+  std::promise<void> first_slice_is_over;
+  auto is_over = first_slice_is_over.get_future();
+  CHECK(place.run([&](const Worker& worker) -> std::string {
+    const bool is_first = phub_worker_index(worker) == 0;
+    if (!is_first) is_over.wait();
+    worker.gradient(0)[1] = 2.0F;
+    if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+    if (is_first) {
+      const int status = phub_wait_for(worker, 0, 1);
+      first_slice_is_over.set_value();
+      if (status != PHUB_NOT_YET) return "there before the other has pushed";
+      if (!worker.error().empty()) return "a slice is no error";
+    }
+    for (const std::uint32_t key : {0U, std::uint32_t{PHUB_ALL_KEYS}}) {
+      int status = PHUB_NOT_YET;
+      while (status == PHUB_NOT_YET) status = phub_wait_for(worker, key, 1);
+      if (status != 0) return "wait";
+    }
+    return worker.parameter(0)[1] == 4.0F ? "" : "a wrong sum";
+  }) == kNothingWrong);
+}
+
+TEST_CASE("the slices of a wait have one deadline") {
+  Place place;
+  place.options.timeout_ms = 2000;
+  std::promise<void> timed_out;
+  auto has_timed_out = timed_out.get_future();
+  CHECK(place
+            .run([&](const Worker& worker) -> std::string {
+              if (phub_worker_index(worker) != 0) {
+                has_timed_out.wait();
+                return "";
+              }
+              int status = phub_push(worker, 0) != 0 ? 1 : PHUB_NOT_YET;
+              while (status == PHUB_NOT_YET) status = phub_wait_for(worker, 0, 100);
+              timed_out.set_value();
+              return worker.error();
+            })[0]
+            .find("no reply within 2000 ms for key a") != std::string::npos);
 }
 
 TEST_CASE(
@@ -274,8 +318,9 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   const std::string said = failed.error();
   for (const int status :
        {phub_register_keys(failed, kKeys.data(), kKeys.size()), phub_push(failed, 0),
-        phub_wait(failed, 0), phub_wait_all(failed), phub_push_pull(failed, 0),
-        phub_initialise(failed), phub_set_hyper(failed, 1, 1, 1), phub_set_samples(failed, 1),
+        phub_wait(failed, 0), phub_wait_all(failed), phub_wait_for(failed, 0, 1),
+        phub_push_pull(failed, 0), phub_initialise(failed), phub_set_hyper(failed, 1, 1, 1),
+        phub_set_samples(failed, 1),
         phub_vote(failed, 0, 1)}) {
     CHECK(status == 1);
   }

@@ -1,0 +1,33 @@
+# What `cmake --install BUILD --component NAME` installs: server, worker, tools, library, development.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS phub-server RUNTIME COMPONENT server)
+install(TARGETS phub-worker RUNTIME COMPONENT worker)
+if(TARGET phub_cuda)  # phub-worker looks for it beside itself; who has not built it goes without
+  install(TARGETS phub_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT worker OPTIONAL)
+endif()
+install(TARGETS phubctl phub-bench RUNTIME COMPONENT tools)
+
+install(TARGETS phub_shared EXPORT phubTargets
+  LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/worker/client/phub_c.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phub COMPONENT development)
+
+# find_package(phub), phub::phub.
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/phub)
+install(EXPORT phubTargets NAMESPACE phub:: DESTINATION ${package_folder} COMPONENT development)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/install/phubConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/install/phubConfig.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/install/phubConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/install/phubConfig.cmake
+  ${PROJECT_BINARY_DIR}/install/phubConfigVersion.cmake
+  DESTINATION ${package_folder} COMPONENT development)
+
+# pkg-config. It finds its prefix from where it lies, which --prefix says when it is installed.
+file(RELATIVE_PATH PHUB_PREFIX_FROM_PC
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/install/phub.pc.in ${PROJECT_BINARY_DIR}/install/phub.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/install/phub.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -1,0 +1,164 @@
+"""phub.Client and phub.numpy: results, errors, interrupts, forks. Usage: client_test.py LIBRARY BIN"""
+import os
+import signal
+import sys
+import unittest
+
+import launched
+from launched import DEADLINE, Server, start, together
+
+try:
+    import numpy
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import phub  # noqa: E402
+import phub.numpy  # noqa: E402
+
+
+def client(**options):
+    rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return phub.Client(phub.Options(workers=workers, worker_index=rank, **options))
+
+
+def sums(wire_type):
+    with client(rule="sum", wire_type=wire_type) as mine:
+        mine.register_keys([phub.Key("a", 3), phub.Key("b", 20_000)])
+        own = mine.worker_index + 1
+        for _ in range(3):
+            phub.numpy.push(mine, "a", numpy.full(3, own))
+            both = phub.numpy.push_pull(mine, "b", numpy.arange(20_000.0).reshape(100, 200) % 512 * own)
+            assert (phub.numpy.pull(mine, "a") == 3).all()
+            assert (both == numpy.arange(20_000.0).reshape(100, 200) % 512 * 3).all()
+
+
+def steps():
+    with client(rule="sgd", learning_rate=1.0) as mine:
+        mine.register_keys([phub.Key("w", 2)])
+        phub.numpy.gradient(mine, 0)[:] = 10 if mine.worker_index == 0 else 99
+        mine.initialise()
+        assert (phub.numpy.parameter(mine, "w") == 10).all()
+        for rate, expected in ((1.0, 8), (0.5, 7)):
+            mine.set_hyper(rate)
+            assert (phub.numpy.push_pull(mine, "w", numpy.array([2, 2])) == expected).all()
+
+
+def waits():
+    """Worker 1 pushes nothing; worker 0 is interrupted in its wait, and says so."""
+    mine = client(rule="sum", timeout=10 * DEADLINE)
+    mine.register_keys([phub.Key("w", 2)])
+    if mine.worker_index == 1:
+        signal.pause()
+    mine.push("w")
+    try:
+        print("waiting", flush=True)
+        mine.wait("w")
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+
+def joins():
+    mine = client(timeout=10 * DEADLINE)
+    try:
+        print("joining", flush=True)
+        mine.register_keys([phub.Key("w", 2)])
+    except KeyboardInterrupt:
+        try:
+            mine.push("w")
+        except phub.Error as error:
+            print(error, flush=True)
+
+
+class ClientTest(unittest.TestCase):
+    def all_end_well(self, ended):
+        for status, _, error in ended:
+            self.assertEqual(status, 0, error)
+
+    def test_sums(self):
+        for wire_type in ("fp32", "fp16"):
+            with self.subTest(wire_type):
+                self.all_end_well(together(self, sums, wire_type))
+
+    def test_steps(self):
+        self.all_end_well(together(self, steps))
+
+    def one(self, **options):
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        mine = phub.Client(phub.Options(servers=server.control, rule="sum", **options))
+        self.addCleanup(mine.close)
+        return mine
+
+    def test_errors_have_the_librarys_message(self):
+        mine = self.one()
+        with self.assertRaisesRegex(phub.Error, "register_keys"):
+            mine.push(0)
+        with self.assertRaisesRegex(phub.Error, "not registered"):
+            mine.gradient(0)
+        mine.register_keys([phub.Key("w", 2)])
+        with self.assertRaisesRegex(phub.Error, "key 7 does not exist"):
+            mine.push(7)
+        with self.assertRaisesRegex(phub.Error, "key v is not registered"):
+            mine.push("v")
+        with self.assertRaisesRegex(ValueError, "2 elements, the array 3"):
+            phub.numpy.push(mine, "w", numpy.zeros(3))
+        with self.assertRaisesRegex(phub.Error, "rmsprop"):
+            phub.Client(phub.Options(servers="127.0.0.1:1", rule="rmsprop"))
+        os.environ.pop("PHUB_SERVERS", None)
+        with self.assertRaisesRegex(phub.Error, "PHUB_SERVERS"):
+            phub.Client(phub.Options())
+        with self.assertRaisesRegex(TypeError, "learning_rat"):
+            phub.Options(learning_rat=1)  # type: ignore[call-arg]
+
+    def test_a_view_outlives_the_close(self):
+        mine = self.one()
+        mine.register_keys([phub.Key("w", 2)])
+        result = phub.numpy.push_pull(mine, "w", numpy.array([1, 2]))
+        view = phub.numpy.parameter(mine, "w")
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            view[0] = 1
+        mine.close()
+        self.assertEqual(list(view), list(result))
+        with self.assertRaisesRegex(phub.Error, "closed"):
+            mine.push("w")
+
+    def test_a_forked_child_is_refused_and_does_no_harm(self):
+        mine = self.one()
+        mine.register_keys([phub.Key("w", 2)])
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                mine.push("w")
+            except phub.ForkedError:
+                status = 0
+            finally:
+                del mine  # which must not leave the parent's job
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(list(phub.numpy.push_pull(mine, "w", numpy.array([1, 2]))), [1, 2])
+
+    def interrupt(self, function, said, workers):
+        """The output of worker 0, which has said where it is."""
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        running = [start(function, rank=rank, workers=2, server=server) for rank in range(workers)]
+        self.assertEqual(running[0].stdout.readline(), said)
+        running[0].send_signal(signal.SIGINT)
+        output, error = running[0].communicate(timeout=DEADLINE)
+        self.assertEqual(running[0].returncode, 0, error)
+        for other in running[1:]:
+            other.kill()
+            other.communicate()
+        return output
+
+    def test_ctrl_c_in_a_wait(self):
+        self.assertEqual(self.interrupt(waits, "waiting\n", 2), "interrupted\n")
+
+    def test_ctrl_c_in_a_join(self):
+        self.assertIn("interrupted in phub_register_keys", self.interrupt(joins, "joining\n", 1))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=launched.main(globals()))

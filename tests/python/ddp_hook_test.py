@@ -1,0 +1,130 @@
+"""phub.torch.ddp_hook: two ranks of DistributedDataParallel beside one process. Usage: ddp_hook_test.py LIBRARY BIN"""
+import contextlib
+import os
+import sys
+import unittest
+
+import launched
+from launched import temporary_folder, together
+
+try:
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import phub.torch  # noqa: E402
+import torch_cases as cases  # noqa: E402
+
+STEPS = 6
+RATE = 0.1
+# fp32 sums of a batch's halves and of the batch: some units of the last place of a gradient in each step.
+BOUND = 2e-6
+
+
+def distributed(with_unused=False, **options):
+    dist.init_process_group("gloo")
+    # Buckets of a few KB: several.
+    model = DistributedDataParallel(cases.make(with_unused=with_unused), bucket_cap_mb=0.01, **options)
+    model.register_comm_hook(None, phub.torch.ddp_hook())
+    return model, torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
+
+
+def train(folder, **options):
+    model, optimizer = distributed(**options)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        cases.loss_of(model, cases.part(step)).backward()
+        optimizer.step()
+    cases.keep(model, folder)
+
+
+def plain(folder):
+    train(folder)
+
+
+def bucket_view(folder):
+    train(folder, gradient_as_bucket_view=True)
+
+
+def unused(folder):
+    train(folder, with_unused=True, find_unused_parameters=True)
+
+
+def accumulates(folder):
+    model, optimizer = distributed()
+    for step in range(0, STEPS, 2):
+        optimizer.zero_grad()
+        for half in range(2):
+            with contextlib.nullcontext() if half == 1 else model.no_sync():
+                cases.loss_of(model, cases.part(step + half)).backward()
+        optimizer.step()
+    cases.keep(model, folder)
+
+
+def one_dies():
+    model, _ = distributed()
+    for step in range(STEPS):
+        if cases.RANK == 1 and step == 3:
+            os._exit(9)
+        cases.loss_of(model, cases.part(step)).backward()
+
+
+class DdpHookTest(unittest.TestCase):
+    def ranks(self, function):
+        folder = temporary_folder(self)
+        for status, _, error in together(self, function, folder):
+            self.assertEqual(status, 0, error)
+        cases.same_bits(self, cases.kept(folder, 0), cases.kept(folder, 1))
+        return cases.kept(folder, 0)
+
+    def joined(self):
+        """One process, the joined batch."""
+        model = cases.make()
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            cases.loss_of(model, cases.batch(step)).backward()
+            optimizer.step()
+        return [p.detach() for p in model.parameters()]
+
+    def averaged(self, **options):
+        """One process, the mean of the parts' gradients: bit for bit what two ranks have."""
+        model = cases.make(**options)
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
+        for step in range(STEPS):
+            cases.mean_gradients(model, step, 2)
+            optimizer.step()
+        return [p.detach() for p in model.parameters()]
+
+    def test_two_ranks_are_one(self):
+        ours = self.ranks(plain)
+        cases.same_bits(self, ours, self.averaged())
+        cases.close(self, ours, self.joined(), BOUND)
+
+    def test_gradients_as_bucket_views(self):
+        cases.same_bits(self, self.ranks(bucket_view), self.averaged())
+
+    def test_unused_parameters(self):
+        cases.same_bits(self, self.ranks(unused), self.averaged(with_unused=True))
+
+    def test_accumulation_without_synchronisation(self):
+        model = cases.make()
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
+        for step in range(0, STEPS, 2):
+            optimizer.zero_grad()
+            for half in range(2):
+                cases.loss_of(model, cases.batch(step + half)).backward()
+            optimizer.step()
+        cases.close(self, self.ranks(accumulates), [p.detach() for p in model.parameters()], BOUND)
+
+    def test_who_died_is_named_by_backward(self):
+        (status, _, error), _ = together(self, one_dies)
+        self.assertEqual(status, 1, error)
+        self.assertRegex(error, "RuntimeError: .*worker 1")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=launched.main(globals()))

@@ -1,0 +1,117 @@
+"""phubrun: what workers find, what is said, how all end. Usage: launch_test.py LIBRARY BIN"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+import launched
+from launched import DEADLINE, Server, environment, processes, temporary_folder
+
+
+def command(*words):
+    return [sys.executable, "-B", "-m", "phub.launch", "--server-program", str(processes.BIN / "phub-server"),
+            *map(str, words)]
+
+
+def program(text):
+    return [sys.executable, "-B", "-u", "-c", text]
+
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PHUB_SERVERS", "PHUB_JOB")
+SAYS = f"import os; print(*(os.environ[name] for name in {NAMES}))"
+PIDS = "import os; print(f'pid {os.getpid()}')\n"
+
+
+def is_there(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class LaunchTest(unittest.TestCase):
+    def run_to_its_end(self, *words):
+        return subprocess.run(command(*words), env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+
+    def test_what_workers_find(self):
+        done = self.run_to_its_end("-n", 3, "--servers", 2, *program(SAYS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = sorted(re.findall(r"^\[(\d)\] (\d) (\d) 3 3 127\.0\.0\.1 (\d+) (\S+) (\S+)$", done.stdout, re.M))
+        self.assertEqual([line[:3] for line in lines], [(str(i),) * 3 for i in range(3)])
+        self.assertEqual(len({line[3:] for line in lines}), 1)
+        self.assertRegex(lines[0][4], r"^127\.0\.0\.1:\d+,127\.0\.0\.1:\d+$")
+        self.assertNotIn("ready", done.stdout)
+
+    def test_running_servers(self):
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        done = self.run_to_its_end("--server", server.control, *program(SAYS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f" {server.control} ", done.stdout)
+
+    def test_the_first_failure_ends_all_and_is_named(self):
+        text = PIDS + ("import sys, signal\n"
+                       "if os.environ['RANK'] == '1':\n"
+                       "    for line in range(30): print('line', line)\n"
+                       "    sys.stdout.write('no newline'); sys.stdout.flush(); sys.exit(7)\n"
+                       "signal.pause()\n")
+        done = self.run_to_its_end("-n", 3, *program(text))
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("phubrun: 1 failed first: it ended with status 7. Its last lines:\n  line 11\n", done.stderr)
+        self.assertTrue(done.stderr.endswith("  line 29\n  no newline\n"), done.stderr)
+        for pid in re.findall(r"pid (\d+)", done.stdout):
+            self.assertFalse(is_there(pid))
+
+    def test_one_that_a_signal_ended(self):
+        done = self.run_to_its_end("-n", 1, *program("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"))
+        self.assertEqual(done.returncode, 128 + signal.SIGSEGV)
+        self.assertIn("0 failed first: it was ended by SIGSEGV", done.stderr)
+
+    def test_signals_are_forwarded(self):
+        """Both end by it; one that does not is killed when its time is over."""
+        text = ("import os, signal, sys\n"
+                "def on_signal(number, _):\n    print('got', number)\n    if os.environ['RANK'] == '0': sys.exit(0)\n"
+                "signal.signal(signal.SIGTERM, on_signal)\nprint('there')\n"
+                "while True: signal.pause()\n")
+        running = subprocess.Popen(command("-n", 2, "--grace", 0.2, *program(text)), env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(running.kill)
+        for _ in range(2):
+            self.assertRegex(running.stdout.readline(), r"^\[[01]\] there$")
+        running.send_signal(signal.SIGTERM)
+        said, error = running.communicate(timeout=DEADLINE)
+        self.assertEqual(running.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(sorted(re.findall(r"^\[\d\] got .*", said, re.M)), ["[0] got 15", "[1] got 15"])
+        self.assertIn("phubrun: SIGTERM: ending", error)
+
+    def test_a_server_that_ends_is_a_failure(self):
+        text = ("import os, signal\n"
+                "if os.environ['RANK'] == '0':\n"
+                "    children = open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split()\n"
+                "    server = min(map(int, children))\n"
+                "    assert 'phub-server' in open(f'/proc/{server}/cmdline').read()\n"
+                "    os.kill(server, signal.SIGKILL)\n"
+                "signal.pause()\n")
+        done = self.run_to_its_end("-n", 2, *program(text))
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertIn("phubrun: server failed first: it was ended by SIGKILL", done.stderr)
+
+    def test_what_cannot_be_started(self):
+        done = self.run_to_its_end("-n", 2, temporary_folder(self) / "nothing")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing", done.stderr)
+        done = self.run_to_its_end("--server-program", "no-such-server", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no-such-server is not on the path: install it", done.stderr)
+        done = self.run_to_its_end("--server-program", "false", "true")
+        self.assertIn("server did not start", done.stderr)
+        for wrong in (["-n", "0", "true"], ["--servers", "0", "true"], []):
+            self.assertEqual(self.run_to_its_end(*wrong).returncode, 2)
+
+
+if __name__ == "__main__":
+    os.environ.pop("PHUB_JOB", None)
+    unittest.main(argv=launched.main(globals()))

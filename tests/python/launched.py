@@ -1,0 +1,56 @@
+"""Workers in Python, each a process: what runs in them is a function of the test's own file."""
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "worker/torch")]
+import processes  # noqa: E402
+from processes import DEADLINE, Server, free_port, temporary_folder  # noqa: E402
+
+__all__ = ["DEADLINE", "ROOT", "Server", "environment", "main", "processes", "start", "temporary_folder", "together"]
+
+
+def environment(rank=0, workers=1, server=None, **more):
+    """What phubrun would set."""
+    own = {**os.environ, "PYTHONPATH": str(ROOT / "worker/torch"), "RANK": str(rank), "WORLD_SIZE": str(workers),
+           "OMP_NUM_THREADS": "1", **more}
+    if server is not None:
+        own["PHUB_SERVERS"] = server.control
+    return own
+
+
+def start(function, *arguments, rank=0, workers=1, server=None, **more):
+    """A process that runs the function of the test's file."""
+    return subprocess.Popen([sys.executable, "-B", sys.argv[0], "--in-worker", function.__name__, *map(str, arguments)],
+                            env=environment(rank, workers, server, **more), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def together(test, function, *arguments, workers=2):
+    """Runs it in workers that have a server, and each other on MASTER_PORT. (status, output, error) of each."""
+    server = Server(cores=1)
+    test.addCleanup(server.close)
+    more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    running = [start(function, *arguments, rank=rank, workers=workers, server=server, **more) for rank in range(workers)]
+    ended = []
+    for worker in running:
+        try:
+            said, error = worker.communicate(timeout=DEADLINE)
+        except subprocess.TimeoutExpired:
+            for each in running:
+                each.kill()
+            said, error = worker.communicate()
+        ended.append((worker.returncode, said, error))
+    return ended
+
+
+def main(functions):
+    """In a worker: runs its function and ends. Else: takes LIBRARY and BIN from the command line."""
+    if sys.argv[1] == "--in-worker":
+        functions[sys.argv[2]](*sys.argv[3:])
+        sys.exit(0)
+    os.environ["PHUB_LIBRARY"] = sys.argv[1]
+    processes.BIN = pathlib.Path(sys.argv[2]).resolve()
+    return sys.argv[:1]

@@ -1,0 +1,108 @@
+"""The C ABI of libphub.so by ctypes: phub_c.h, declaration by declaration. Private to the package.
+
+ctypes.CDLL gives up the GIL for the time of each call.
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from typing import Dict, List, Tuple
+
+from phub.errors import LibraryError
+
+ABI = 0
+NOT_YET = 2
+ALL_KEYS = 2**32 - 1
+
+_text, _float, _double, _int, _u32, _u64 = (
+    ctypes.c_char_p, ctypes.c_float, ctypes.c_double, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint64)
+_client = ctypes.c_void_p
+_bytes = ctypes.POINTER(ctypes.c_size_t)
+
+# A newer library may have more options behind those that are known here: they are 0, their default.
+_SPARE_BYTES = 256
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("servers", _text), ("job", _text), ("workers", _u32), ("worker_index", ctypes.c_int32), ("transport", _text),
+        ("wire_type", _text), ("rule", _text), ("learning_rate", _float), ("momentum", _float),
+        ("gradient_scale", _float), ("arrival_order", _int), ("chunk_bytes", _u32), ("timeout_ms", _u32),
+        ("tcp_congestion_control", _text), ("credentials", _text), ("tenant", _text), ("require_encryption", _int),
+        ("trust_coefficient", _float), ("trust_epsilon", _float), ("loss_scale", _float), ("votes", _int),
+        ("beta1", _double), ("beta2", _double), ("clip_norm", _float), ("ema_decay", _double), ("epsilon", _double),
+        ("quorum", _u32), ("grace_ms", _u32), ("patience_ms", _u32), ("bounds_staleness", _int), ("staleness", _u32),
+        ("late", _text), ("push_weight", _text), ("watch_values", _text), ("turns", _int),
+        ("checksums", _int),
+    ]
+
+
+class Key(ctypes.Structure):
+    _fields_ = [("name", _text), ("elements", _u64), ("weight_decay", _float), ("exclude_from_lars", _int)]
+
+
+# By name: the result's type and the arguments'.
+SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
+    "phub_version": (_text, []),
+    "phub_connect": (_client, [ctypes.POINTER(Options)]),
+    "phub_destroy": (None, [_client]),
+    "phub_error": (_text, [_client]),
+    "phub_register_keys": (_int, [_client, ctypes.POINTER(Key), ctypes.c_size_t]),
+    "phub_gradient": (ctypes.c_void_p, [_client, _u32, _bytes]),
+    "phub_parameter": (ctypes.c_void_p, [_client, _u32, _bytes]),
+    "phub_push": (_int, [_client, _u32]),
+    "phub_wait": (_int, [_client, _u32]),
+    "phub_wait_all": (_int, [_client]),
+    "phub_wait_for": (_int, [_client, _u32, _u32]),
+    "phub_push_pull": (_int, [_client, _u32]),
+    "phub_initialise": (_int, [_client]),
+    "phub_rounds_before": (_u64, [_client]),
+    "phub_set_hyper": (_int, [_client, _float, _float, _float]),
+    "phub_set_samples": (_int, [_client, _float]),
+    "phub_vote": (_int, [_client, _int, _float]),
+    "phub_was_skipped": (_int, [_client, _u32]),
+    "phub_worker_index": (_u32, [_client]),
+    "phub_workers": (_u32, [_client]),
+}
+
+
+def empty_options() -> Options:
+    return Options.from_buffer(bytearray(ctypes.sizeof(Options) + _SPARE_BYTES))
+
+
+def _candidates() -> List[str]:
+    chosen = os.environ.get("PHUB_LIBRARY")
+    if chosen:
+        return [chosen]
+    name = f"libphub.so.{ABI}"
+    # The loader knows /usr/local/lib only once ldconfig has run.
+    return [name, os.path.join(sys.prefix, "lib", name), f"/usr/local/lib/{name}"]
+
+
+@functools.lru_cache(maxsize=None)
+def load() -> ctypes.CDLL:
+    """The library, loaded once. Raises LibraryError where it is not."""
+    failures = []
+    for path in _candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            failures.append(str(error))
+            continue
+        for name, (result, arguments) in SIGNATURES.items():
+            try:
+                function = getattr(library, name)
+            except AttributeError:
+                raise LibraryError(f"{path} has no {name}: it is older than this package; install the libphub "
+                                   "that came with it") from None
+            function.restype, function.argtypes = result, arguments
+        return library
+    raise LibraryError("libphub.so cannot be loaded (" + "; ".join(failures) + "): install it with `cmake --install "
+                       "BUILD --component library`, or say in PHUB_LIBRARY where it is")
+
+
+def library_version() -> str:
+    """Of the libphub that is loaded, as "0.1.0"."""
+    return load().phub_version().decode()

@@ -1,0 +1,207 @@
+"""A worker's place in a job: keys, push, wait."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Union
+
+from phub import _library
+from phub.errors import Error, ForkedError
+from phub.options import Options
+
+# A wait looks at signals so often.
+_SLICE_MS = 100
+
+
+class Key(NamedTuple):
+    """What is exchanged under a name; the names of a job are different."""
+
+    name: str
+    elements: int
+    weight_decay: float = 0.0
+    exclude_from_lars: bool = False
+
+
+def _destroy(library: ctypes.CDLL, client: int, process: int) -> None:
+    if os.getpid() == process:
+        library.phub_destroy(client)
+
+
+class _Handle:
+    """The client in the library. It lives as long as somebody has a view of its memory, at most until the
+    interpreter ends."""
+
+    def __init__(self, options: Options) -> None:
+        self.library = _library.load()
+        self.process = os.getpid()
+        self.client = self.library.phub_connect(ctypes.byref(options.for_c()))
+        self.leave = weakref.finalize(self, _destroy, self.library, self.client, self.process)
+
+
+class Client:
+    """A worker of a job, as phub::Client of phub.h; what that says of the order of calls holds.
+
+    One thread at a time. Every method raises Error with the library's message, which is final for the job.
+    A wait can be interrupted by a signal's handler, Ctrl-C above all: the client is of no use then, but to be
+    closed. In a forked child every method raises ForkedError.
+    """
+
+    def __init__(self, options: Options) -> None:
+        """Checks the options; register_keys joins the job."""
+        self.options = options
+        self._indexes: Dict[str, int] = {}
+        self._closed = ""
+        self._handle = _Handle(options)
+        try:
+            self._raise_error()
+        except Error:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leaves the job. Arrays that view this client's memory keep it, and the place in the job, until they go."""
+        self._closed = self._closed or "this client is closed"
+        self.__dict__.pop("_handle", None)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def register_keys(self, keys: Sequence[Key]) -> None:
+        """Joins the job, and waits until all of its workers have. Called once; keys come in forward order."""
+        array = (_library.Key * len(keys))(*((key.name.encode(), key.elements, key.weight_decay, key.exclude_from_lars)
+                                             for key in keys))
+        self._call_beside("phub_register_keys", array, len(keys))
+        self._indexes = {key.name: index for index, key in enumerate(keys)}
+
+    def gradient(self, key: Union[int, str]) -> ctypes.Array:
+        """The memory that push sends, to be written; not between push and wait."""
+        return self._memory("phub_gradient", key)
+
+    def parameter(self, key: Union[int, str]) -> ctypes.Array:
+        """The memory that has the result after wait, until the next push of the key. Only to be read: to write it may
+        end the process."""
+        return self._memory("phub_parameter", key)
+
+    def push(self, key: Union[int, str]) -> None:
+        self._call("phub_push", self._index(key))
+
+    def wait(self, key: Union[int, str]) -> None:
+        self._wait(self._index(key))
+
+    def wait_all(self) -> None:
+        self._wait(_library.ALL_KEYS)
+
+    def push_pull(self, key: Union[int, str]) -> None:
+        self.push(key)
+        self.wait(key)
+
+    def initialise(self) -> None:
+        """Of rules with parameters: makes worker 0's gradients everybody's first parameters."""
+        self._call_beside("phub_initialise")
+
+    def set_hyper(self, learning_rate: float, momentum: float = 0.0, gradient_scale: float = 0.0) -> None:
+        """Of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of 0: a mean."""
+        self._call("phub_set_hyper", learning_rate, momentum, gradient_scale)
+
+    def vote(self, overflow: bool, loss_scale: float) -> None:
+        """Ends a round of a job that votes, after its last push."""
+        self._call("phub_vote", overflow, loss_scale)
+
+    def was_skipped(self, key: Union[int, str]) -> bool:
+        return self._get("phub_was_skipped", self._index(key)) != 0
+
+    @property
+    def rounds_before(self) -> int:
+        """Rounds that a job restored from a snapshot has behind it."""
+        return self._get("phub_rounds_before")
+
+    @property
+    def worker_index(self) -> int:
+        return self._get("phub_worker_index")
+
+    @property
+    def workers(self) -> int:
+        return self._get("phub_workers")
+
+    def _usable(self) -> _Handle:
+        if self._closed:
+            raise Error(self._closed)
+        handle = self._handle
+        if handle.process != os.getpid():
+            raise ForkedError(f"this client belongs to process {handle.process}, which forked this one: make a client "
+                              "of its own here, or use it only there")
+        return handle
+
+    def _index(self, key: Union[int, str]) -> int:
+        self._usable()
+        if isinstance(key, int):
+            return key
+        if key not in self._indexes:
+            raise Error(f"key {key} is not registered")
+        return self._indexes[key]
+
+    def _raise_error(self) -> None:
+        handle = self._usable()
+        message = handle.library.phub_error(handle.client)
+        if message is not None:
+            raise Error(message.decode(errors="replace"))
+
+    def _get(self, name: str, *arguments: Any) -> int:
+        handle = self._usable()
+        return getattr(handle.library, name)(handle.client, *arguments)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if self._get(name, *arguments) != 0:
+            self._raise_error()
+
+    def _memory(self, name: str, key: Union[int, str]) -> ctypes.Array:
+        handle = self._usable()
+        size = ctypes.c_size_t()
+        address = getattr(handle.library, name)(handle.client, self._index(key), ctypes.byref(size))
+        if address is None:
+            raise Error(f"key {key} is not registered")
+        memory = (ctypes.c_char * size.value).from_address(address)
+        memory._phub_handle = handle  # type: ignore[attr-defined]  # the memory is the client's
+        return memory
+
+    def _wait(self, key: int) -> None:
+        handle = self._usable()
+        wait_for: Callable[[int, int, int], int] = handle.library.phub_wait_for
+        status = _library.NOT_YET
+        while status == _library.NOT_YET:  # between two slices Python's signal handlers run
+            status = wait_for(handle.client, key, _SLICE_MS)
+        if status != 0:
+            self._raise_error()
+
+    def _call_beside(self, name: str, *arguments: Any) -> None:
+        """A call that waits for others and has no slices runs in a thread of its own, so that a signal finds its handler
+        here. Who is interrupted leaves the call behind, and the client to it."""
+        if threading.current_thread() is not threading.main_thread():
+            self._call(name, *arguments)
+            return
+        handle = self._usable()
+        results = []
+        left_behind = []
+
+        def call() -> None:
+            results.append(getattr(handle.library, name)(handle.client, *arguments))
+            if left_behind:
+                _destroy(handle.library, handle.client, handle.process)
+
+        thread = threading.Thread(target=call, name=name, daemon=True)
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(_SLICE_MS / 1000)
+        except BaseException:
+            handle.leave.detach()  # the call may still be in the client when the interpreter ends
+            left_behind.append(True)
+            self._closed = f"this client was interrupted in {name}"
+            raise
+        if results != [0]:
+            self._raise_error()

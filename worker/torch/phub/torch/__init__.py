@@ -1,0 +1,12 @@
+"""PHub in PyTorch, 1.13 and later: DDP's gradients over it, or the optimizer on its servers.
+
+    model.register_comm_hook(None, phub.torch.ddp_hook())                                  # DistributedDataParallel's
+    optimizer = phub.torch.Optimizer(model.named_parameters(), rule="adamw", lr=1e-3)      # instead of torch.optim's
+
+Servers, rank and world size come from the environment, as phubrun sets it, or from options.
+"""
+from phub.torch.data import shard
+from phub.torch.ddp import ddp_hook
+from phub.torch.optimizer import Optimizer
+
+__all__ = ["Optimizer", "ddp_hook", "shard"]

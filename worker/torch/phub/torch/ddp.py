@@ -1,0 +1,129 @@
+"""DistributedDataParallel's all-reduce over PHub.
+
+A key is a bucket, and a job knows its keys before it runs; DDP knows its buckets only after the first iteration, when
+it has seen in which order gradients come. So the first iteration is the process group's own all-reduce. The second
+one's buckets are what they stay: when the last of them is there the job is joined, and from then on each is pushed when
+DDP has it ready. What comes back is waited for in the last bucket's hook, when nothing is left to compute.
+"""
+from typing import Any, Callable, List, Optional
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+from phub import _environment
+from phub.client import Client, Key
+from phub.errors import Error
+from phub.options import Options
+from phub.torch import _tensors
+
+
+class _Reduced:
+    """One bucket of this iteration, and the future that DDP has of it."""
+
+    def __init__(self, buffer: torch.Tensor) -> None:
+        self.buffer = buffer
+        self.result = buffer
+        self.failure: Optional[BaseException] = None
+        self._end: Any = torch.futures.Future()
+        # An error that is raised in `then` is the one that both 1.13 and 2 hand on to who called backward.
+        self.future: Any = self._end.then(lambda _: self._get())
+
+    def _get(self) -> torch.Tensor:
+        if self.failure is not None:
+            raise self.failure
+        return self.result
+
+    def end(self, failure: Optional[BaseException]) -> None:
+        self.failure = failure
+        self._end.set_result(None)
+
+
+class _Reducer:
+    def __init__(self, process_group: Any, options: Options) -> None:
+        self._group = process_group
+        self._options = options
+        self._is_first_iteration = True
+        self._client: Optional[Client] = None
+        self._gradients: List[torch.Tensor] = []  # by bucket, as the results: the client's memory
+        self._results: List[torch.Tensor] = []
+        self._reduced: List[_Reduced] = []  # of this iteration so far
+        self._failure: Optional[BaseException] = None
+
+    def reduce(self, bucket: Any) -> Any:
+        """One bucket, in DDP's order. The future of its mean."""
+        if self._is_first_iteration:
+            self._is_first_iteration = not bucket.is_last()
+            return default_hooks.allreduce_hook(self._group, bucket)
+        if bucket.index() == 0 and self._reduced:
+            self._end(Error("ddp_hook: the last backward pass ended before all of its buckets were there"))
+        mine = _Reduced(bucket.buffer().detach())
+        self._reduced.append(mine)
+        if self._failure is None:
+            try:
+                self._exchange(bucket.is_last())
+            except BaseException as failure:  # Ctrl-C too: backward is C++, and learns it from the futures
+                self._failure = failure
+        if bucket.is_last():
+            self._end(self._failure)
+        return mine.future
+
+    def _exchange(self, is_last: bool) -> None:
+        if self._client is not None:
+            self._push(len(self._reduced) - 1)
+        elif is_last:
+            self._join()
+            for index in range(len(self._reduced)):
+                self._push(index)
+        if is_last:
+            self._finish()
+
+    def _join(self) -> None:
+        client = Client(self._options)
+        client.register_keys([Key(f"bucket{index}", each.buffer.numel()) for index, each in enumerate(self._reduced)])
+        self._gradients = [_tensors.gradient(client, index) for index in range(len(self._reduced))]
+        self._results = [_tensors.parameter(client, index) for index in range(len(self._reduced))]
+        self._client = client
+
+    def _push(self, index: int) -> None:
+        buffer = self._reduced[index].buffer
+        joined = [gradient.numel() for gradient in self._gradients]
+        if index >= len(joined) or joined[index] != buffer.numel():
+            raise Error(f"ddp_hook: bucket {index} has {buffer.numel()} elements now, and the job was joined with buckets "
+                        f"of {joined}: DDP has made others since; make a new model and a new hook for them")
+        self._gradients[index].copy_(buffer)
+        assert self._client is not None
+        self._client.push(index)
+
+    def _finish(self) -> None:
+        assert self._client is not None
+        if len(self._reduced) != len(self._gradients):
+            raise Error(f"ddp_hook: {len(self._reduced)} buckets now, and the job was joined with {len(self._gradients)}")
+        self._client.wait_all()
+        for each, result in zip(self._reduced, self._results):
+            # On the CPU in fp32 the client's own memory, which DDP reads before the next push.
+            each.result = result.to(device=each.buffer.device, dtype=each.buffer.dtype)
+
+    def _end(self, failure: Optional[BaseException]) -> None:
+        ended, self._reduced = self._reduced, []
+        self._failure = failure
+        for each in ended:
+            each.end(failure)
+
+
+def ddp_hook(process_group: Any = None, **options: Any) -> Callable[[Any, Any], Any]:
+    """A hook for DistributedDataParallel.register_comm_hook(None, hook): the mean of each bucket by PHub's servers.
+
+    The first iteration uses `process_group` (None: the default one), as does DDP itself for buffers and first
+    parameters; the job is joined in the second. `options` are Options' fields; `servers` comes from PHUB_SERVERS, rank
+    and number of workers from the process group. Each hook is a job of its own. Errors are raised by backward, as
+    RuntimeError with the message of the Error, and are final.
+    """
+    given = {"workers": dist.get_world_size(process_group), "worker_index": dist.get_rank(process_group), **options}
+    given.setdefault("rule", "mean")
+    reducer = _Reducer(process_group, Options(**_environment.options("ddp", given)))
+
+    def phub_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        return reducer.reduce(bucket)
+
+    return phub_hook
