@@ -108,6 +108,10 @@ class Client:
         """Of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of 0: a mean."""
         self._call("phub_set_hyper", learning_rate, momentum, gradient_scale)
 
+    def set_samples(self, samples: float) -> None:
+        """With push_weight "samples": images or tokens of each of this worker's pushes that follow."""
+        self._call("phub_set_samples", samples)
+
     def vote(self, overflow: bool, loss_scale: float) -> None:
         """Ends a round of a job that votes, after its last push."""
         self._call("phub_vote", overflow, loss_scale)
