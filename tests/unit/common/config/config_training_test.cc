@@ -123,7 +123,7 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
       {"rounds { quorum: 1 late: \"add\" turns: true staleness: 1 }",
        "rounds.staleness:", "nobody is ahead"},
       {"rounds { quorum: 1 late: \"add\" turns: true weight: \"staleness\" }",
-       "rounds.weight:", "no push is late"},
+       "rounds.weight:", "none is late"},
       {"rounds { quorum: 3 } optimizer { rule: \"lars\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { rule: \"lamb\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { clip_norm: 1 }", "rounds.quorum:", "optimizer.clip_norm"},
