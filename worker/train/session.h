@@ -59,18 +59,19 @@ struct CheckpointOptions {
   bool restart_momentum = false;   // a resumed run starts with a momentum of 0
 };
 
+// How gradients travel, where workers have agreed on that.
+struct AgreedEncoding {
+  std::string chosen{};
+  std::vector<PredictedEncoding> predicted{};
+};
+
 struct ReportOptions {
-  // How gradients travel, where workers have agreed on that.
-  struct Encoding {
-    std::string chosen{};
-    std::vector<PredictedEncoding> predicted{};
-  };
   std::filesystem::path metrics{};      // empty: none
   std::filesystem::path tensorboard{};  // a folder; empty: none
   enum class Print { kNothing, kFirstWorker, kAlways };
   Print print = Print::kNothing;  // a line for each epoch
   bool bar = false;               // and a bar while it runs
-  std::optional<Encoding> encoding{};
+  std::optional<AgreedEncoding> encoding{};
 };
 
 struct SessionOptions {

@@ -162,7 +162,7 @@ std::string describe(const Prediction& prediction, const std::string& wire_type)
 void apply(const Prediction& prediction, WorkerConfig& config, train::SessionOptions& options) {
   const auto& [chosen, predicted] = prediction.choice;
   const Encoding encoding = prediction.candidates[chosen].encoding;
-  train::ReportOptions::Encoding& report = options.report.encoding.emplace();
+  train::AgreedEncoding& report = options.report.encoding.emplace();
   report.chosen = name_of(encoding);
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     report.predicted.push_back({.encoding = std::string(name_of(prediction.candidates[i].encoding)),
