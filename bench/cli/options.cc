@@ -70,8 +70,8 @@ void add_any_rule(CLI::App& command, RuleKind& rule) {
   command
       .add_option_function<std::string>("--rule", take,
                                         std::string(kRuleHelp) + ", adam, adamw, adagrad")
-      ->check(CLI::IsMember(
-          {"sum", "mean", "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad"}))
+      ->check(
+          CLI::IsMember({"sum", "mean", "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad"}))
       ->default_str(std::string(name_of(rule)));
 }
 

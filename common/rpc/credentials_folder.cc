@@ -30,8 +30,8 @@ Result<CredentialFiles> find_credentials(const std::string& folder) {
   }
   if (has_any) return found;
   return Status(Code::kInvalidArgument, "credentials: " + folder +
-                                     " has none of ca.pem, cert.pem, key.pem, token, nonce; "
-                                     "`phubctl pki init` makes such folders");
+                                            " has none of ca.pem, cert.pem, key.pem, token, nonce; "
+                                            "`phubctl pki init` makes such folders");
 }
 
 Result<std::vector<std::string>> secret_lines(const std::string& path) {

@@ -12,7 +12,11 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
   const auto [counts, weight] =
       rounds_->take(push.slot, push.worker, chunk.rounds, push.hyper->samples);
   const bool leads = push.worker == chunk.leader;
-  if (leads) rounds_->said[push.slot] = *push.hyper;
+  // Until it has said any after the first round, those of who pushes are nearer than the job's: a
+  // schedule may begin far below these.
+  if (leads || !rounds_->has_pushed(push.slot, chunk.leader)) {
+    rounds_->said[push.slot] = *push.hyper;
+  }
   if (!counts) {
     if (own.staged) staging_.give(own.data);
     rounds_->release(push.slot, chunk.rounds);

@@ -49,6 +49,10 @@ class QuorumRounds {
   // A worker pushed a chunk that has so many rounds behind it; `samples` as it said (Hyper).
   // REQUIRES: it did not wait, and is in `waiting` now.
   Taken take(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds, float samples = 0.0F);
+  // Whether the worker has pushed the chunk since the first parameters were there.
+  bool has_pushed(std::uint32_t slot, std::uint32_t worker) const {
+    return pushes_[at(slot, worker)] > 0;
+  }
   // Of the chunk's round, that has so many pushes.
   Standing standing(std::uint32_t slot, std::uint32_t pushes) const;
   // The chunk's round is over, and has used so many pushes.

@@ -61,6 +61,20 @@ TEST_CASE("a late push that is dropped changes no hyper-parameters of the round 
   CHECK(rig.result() == 5.0F);
 }
 
+TEST_CASE("until worker 0's first push rounds have those of who pushes, and not the job's") {
+  QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
+  for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
+  rig.layout.hyper.learning_rate = 0.25F;
+  rig.push(1, 4.0F);
+  CHECK(rig.result() == 9.0F);
+  rig.layout.hyper.learning_rate = 0.5F;
+  rig.push(0, 4.0F);
+  CHECK(rig.result() == 7.0F);
+  rig.layout.hyper.learning_rate = 0.125F;
+  rig.push(1, 4.0F);
+  CHECK(rig.result() == 5.0F);
+}
+
 TEST_CASE("worker 0's hyper-parameters are those of the round that its push is in") {
   QuorumRig rig(3, {.quorum = 2, .late = LatePushes::kAdd}, RuleKind::kSgd);
   for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
@@ -79,11 +93,13 @@ TEST_CASE("without worker 0 the next one's hyper-parameters hold") {
   CHECK(rig.shard->lose(0));
   rig.layout.hyper.learning_rate = 0.5F;
   rig.push(2, 2.0F);
-  CHECK(rig.result() == 3.0F);
+  CHECK(rig.result() == 4.0F);  // worker 1, who is next, has not said any
+  rig.layout.hyper.learning_rate = 1.0F;
   rig.push(1, 2.0F);
   CHECK(rig.result() == 2.0F);
+  rig.layout.hyper.learning_rate = 0.5F;
   rig.push(2, 2.0F);
-  CHECK(rig.result() == 1.0F);
+  CHECK(rig.result() == 0.0F);
 }
 
 }  // namespace phub::server
