@@ -116,8 +116,11 @@ struct Hyper {
 };
 static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 
-// More would leave nothing of the pushes that are weighed by 1.
+// Of Hyper's samples that are said. More would leave nothing of pushes that are weighed by 1; of
+// fewer a sum and the weight that it is divided by could be lost to fp32.
 inline constexpr float kSamplesMax = 1 << 24;
+inline constexpr float kSamplesMin = 1.0F / kSamplesMax;
+constexpr bool are_samples(float said) { return said >= kSamplesMin && said <= kSamplesMax; }
 
 inline constexpr Words<RuleKind, 11> kRuleWords = {{"sum", "mean", "sgd", "momentum", "nesterov",
                                                     "lars", "adam", "adamw", "adagrad", "lamb",

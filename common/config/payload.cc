@@ -119,6 +119,16 @@ void check_fragments(const TrainConfig& train, ConfigCheck& check) {
                   outer.overlap_steps(), is_before ? "above" : "not below", train.local_steps()));
 }
 
+// Turns are a chunk's: of two fragments each worker would wait for the other's.
+void check_turns(const WorkerConfig& config, ConfigCheck& check) {
+  const std::uint32_t fragments = config.train().outer().fragments();
+  check.require(!config.rounds().turns() || fragments == 1, "fragments",
+                fmt::format("{} contradicts rounds.turns: who waits for its turn with one fragment "
+                            "cannot push the others, which the next worker waits for; remove one "
+                            "of them",
+                            fragments));
+}
+
 }  // namespace
 
 float elasticity_of(const WorkerConfig& config) {
@@ -149,6 +159,7 @@ void check_payload(const WorkerConfig& config, ConfigCheck check) {
   ConfigCheck outer = check.nested("outer", train.outer());
   train.payload() == "delta" ? check_delta(train.outer(), outer) : check_weights(config, outer);
   check_fragments(train, outer);
+  check_turns(config, outer);
 }
 
 }  // namespace phub

@@ -297,9 +297,9 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
   check.require(!config.optimizer().has_clip_norm(), "quorum",
                 "contradicts optimizer.clip_norm, whose norm is of one set of pushes for all keys; "
                 "leave one out");
-  check.require(!config.train().has_share(), "quorum",
+  check.require(!config.train().has_share() || rounds.weight() == "samples", "quorum",
                 "contradicts train.share, whose weights add up where every worker's push counts; "
-                "leave one out");
+                "use weight: \"samples\", or leave one out");
   check.require(!config.train().loss_scale().has_dynamic(), "quorum",
                 "contradicts train.loss_scale.dynamic, for which every worker votes; use a fixed "
                 "factor");

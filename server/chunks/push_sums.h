@@ -24,7 +24,7 @@ struct Push {
   std::byte* data;  // if staged, a buffer of the job's staging, which the shard gives back
   std::uint32_t bytes;
   bool staged;
-  const Hyper* hyper;  // what worker 0 last set; ignored from others
+  const Hyper* hyper;  // what its worker last said, else the job's (rounds/round_hypers.h)
 };
 
 // Whose pushes are added, and of what type.

@@ -57,8 +57,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     racks_.emplace(layout, core, chunks_.size(), parameters_.memory(), staging);
   }
   if (!layout.rounds.waits_for_all()) {
-    rounds_.emplace(layout.rounds, layout.workers, chunks_.size(), arrived_);
-    rounds_->said.assign(chunks_.size(), layout.hyper);
+    rounds_.emplace(layout.rounds, layout.workers, chunks_.size(), layout.hyper, arrived_);
   }
   for (std::uint32_t slot = 0; slot < chunks(); ++slot) {
     const std::uint32_t id = layout.plan->core_chunks[layout.server_index][core][slot];
@@ -299,7 +298,7 @@ PushResult Shard::initialise(const Push& arrived, ShardChunk& chunk) {
   const bool is_worker = push.worker < workers_;
   if (push.worker == chunk.leader) {
     chunk.hyper = *push.hyper;
-    if (rounds_) rounds_->said[push.slot] = *push.hyper;
+    if (rounds_) rounds_->hypers.begin(push.slot, push.worker, *push.hyper);
   }
   if (push.worker == chunk.leader && !restored_) {
     const DataType type = is_worker ? parameters_.wire_type() : DataType::kFloat32;

@@ -12,17 +12,13 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
   const auto [counts, weight] =
       rounds_->take(push.slot, push.worker, chunk.rounds, push.hyper->samples);
   const bool leads = push.worker == chunk.leader;
-  // Until it has said any after the first round, those of who pushes are nearer than the job's: a
-  // schedule may begin far below these.
-  if (leads || !rounds_->has_pushed(push.slot, chunk.leader)) {
-    rounds_->said[push.slot] = *push.hyper;
-  }
+  rounds_->hypers.push(push.slot, push.worker, *push.hyper, leads);
   if (!counts) {
     if (own.staged) staging_.give(own.data);
     rounds_->release(push.slot, chunk.rounds);
     return PushResult::kDropped;
   }
-  if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->said[push.slot];
+  if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->hypers.of(push.slot);
   const std::uint32_t elements = chunk.place.elements;
   chunk.sum.weight += weight;
   sums_.add_weighted(push.slot, own, weight, chunk.sum, elements);

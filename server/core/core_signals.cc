@@ -12,8 +12,8 @@ namespace {
 bool makes_sense(const Hyper& hyper) {
   const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
   return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
-         hyper.momentum >= 0.0F && hyper.momentum < 1.0F && hyper.samples >= 0.0F &&
-         hyper.samples <= kSamplesMax;
+         hyper.momentum >= 0.0F && hyper.momentum < 1.0F &&
+         (hyper.samples == 0.0F || are_samples(hyper.samples));
 }
 
 }  // namespace
@@ -42,7 +42,9 @@ void Core::on_hyper(const Arrival& arrival) {
                      "its hyper-parameters are no numbers, or out of range");
   }
   connection.hyper = hyper;
-  if (connection.job->shard.racks() != nullptr) replies_.pass_on_hyper(connection);
+  Shard& shard = connection.job->shard;
+  if (QuorumRounds* const rounds = shard.rounds()) rounds->hypers.heard_from(connection.worker);
+  if (shard.racks() != nullptr) replies_.pass_on_hyper(connection);
 }
 
 void Core::on_vote(const Arrival& arrival) {

@@ -341,14 +341,7 @@ Status Client::set_hyper(const Hyper& hyper) {
   if (!state_->driver->idle()) {
     return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
   }
-  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
-  if (!is_finite || hyper.learning_rate < 0.0F || hyper.gradient_scale < 0.0F ||
-      !(hyper.momentum >= 0.0F && hyper.momentum < 1.0F) ||
-      !(hyper.samples >= 0.0F && hyper.samples <= kSamplesMax)) {
-    return {Code::kInvalidArgument,
-            "set_hyper: learning_rate and gradient_scale must be finite and not negative, momentum "
-            "in [0, 1), samples in [0, 2^24]"};
-  }
+  PHUB_RETURN_IF_ERROR(client::check_hyper(state_->options, hyper));
   state_->say(hyper);
   return {};
 }
@@ -357,15 +350,15 @@ Status Client::set_samples(float samples) {
   PHUB_RETURN_IF_ERROR(state_->check_key(0));
   if (state_->options.rounds.weight != PushWeight::kSamples) {
     return {Code::kFailedPrecondition,
-            "set_samples: the job's rounds do not weigh by samples; join with rounds.weight "
-            "kSamples"};
+            "set_samples: the job's rounds do not weigh by samples; join with a quorum and the "
+            "weight \"samples\" (rounds.weight; of C and Python push_weight)"};
   }
   if (!state_->driver->idle()) {
     return {Code::kFailedPrecondition, "set_samples: wait for every push first"};
   }
-  if (!(samples > 0.0F && samples <= kSamplesMax)) {
+  if (!are_samples(samples)) {
     return {Code::kInvalidArgument,
-            "set_samples: " + std::to_string(samples) + " is not above 0, and at most 2^24"};
+            "set_samples: " + std::to_string(samples) + " is not from 2^-24 to 2^24"};
   }
   Hyper hyper = state_->said;
   hyper.samples = samples;

@@ -70,6 +70,25 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .checksums = options.checksums};
 }
 
+Status check_hyper(const ClientOptions& options, const Hyper& hyper) {
+  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
+  if (!is_finite || hyper.learning_rate < 0.0F || hyper.gradient_scale < 0.0F ||
+      !(hyper.momentum >= 0.0F && hyper.momentum < 1.0F) ||
+      !(hyper.samples == 0.0F || are_samples(hyper.samples))) {
+    return {Code::kInvalidArgument,
+            "set_hyper: learning_rate and gradient_scale must be finite and not negative, momentum "
+            "in [0, 1), samples 0 or from 2^-24 to 2^24"};
+  }
+  if (!is_elastic(options.rule)) return {};
+  const float pushes = static_cast<float>(most_pushes(options.rounds, options.workers));
+  const float mean = 1.0F / static_cast<float>(options.workers);
+  const bool is_mean = hyper.gradient_scale == 0.0F || hyper.gradient_scale == mean;
+  if (hyper.learning_rate * pushes < 1.0F && is_mean && hyper.momentum == 0.0F) return {};
+  return {Code::kInvalidArgument,
+          "set_hyper: rule elastic takes a learning_rate below 1 / the pushes of a round, a "
+          "gradient_scale of 0 or 1 / workers, and no momentum"};
+}
+
 Status check_vote(const ClientOptions& options, const Vote& vote) {
   if (options.loss_scale.kind != LossScaling::kVoted) {
     return {Code::kFailedPrecondition, "vote: the job's loss_scale is not a voted one"};

@@ -14,6 +14,9 @@ Status check_keys(const ClientOptions& options, const std::vector<KeySpec>& keys
 
 JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);
 
+// Of Client::set_hyper.
+Status check_hyper(const ClientOptions& options, const Hyper& hyper);
+
 // Whether the job votes, and on such a vote.
 Status check_vote(const ClientOptions& options, const Vote& vote);
 

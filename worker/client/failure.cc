@@ -50,15 +50,22 @@ Status explain_timeout(const TimedOut& wait) {
   }
   const RoundPolicy& rounds = wait.options.rounds;
   if (!rounds.waits_for_all()) {
-    message += rounds.staleness == kAnyStaleness
-                   ? "; its quorum is not there, or this worker's reply has not come"
-                   : "; its quorum is not there, or this worker is more than " +
-                         std::to_string(rounds.staleness) + " rounds ahead of the slowest";
+    if (rounds.turns) {
+      message += "; another worker, whose turn is before this one's, has not pushed";
+    } else if (rounds.staleness == kAnyStaleness) {
+      message += "; its quorum is not there, or this worker's reply has not come";
+    } else {
+      message += "; its quorum is not there, or this worker is more than " +
+                 std::to_string(rounds.staleness) + " rounds ahead of the slowest";
+    }
     message += " (see `phubctl job inspect " + wait.options.job + "`)";
     return {Code::kDeadlineExceeded, message};
   }
-  message +=
-      "; another worker has not pushed it (see `phubctl job inspect " + wait.options.job + "`)";
+  message += "; another worker has not pushed it";
+  if (wait.options.clip_norm > 0.0F && wait.options.servers.size() > 1) {
+    message += ", or has pushed all and does not wait, and so passes on no norm";
+  }
+  message += " (see `phubctl job inspect " + wait.options.job + "`)";
   return {Code::kDeadlineExceeded, message};
 }
 

@@ -178,11 +178,12 @@ class Client {
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of
   // 0 or 1 / workers is a mean, with a quorum over the pushes of each round; another one multiplies
   // the sum of however many they are. With a quorum a round that worker 0 is not in has those that
-  // it said before; a push of its that is dropped changes those of later rounds only. Once worker 0
-  // is gone, the lowest worker's that is left count. REQUIRES: every push has been waited for.
+  // it said before, and until it has said any those of others who have; a push of its that is
+  // dropped changes those of later rounds only. Once worker 0 is gone, the lowest worker's that is
+  // left count. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
   // Of a job whose rounds weigh pushes by samples: images or tokens in each of this worker's that
-  // follow; until it is called 1. Above 0, at most kSamplesMax. REQUIRES: as set_hyper.
+  // follow; until it is called 1. From kSamplesMin to kSamplesMax. REQUIRES: as set_hyper.
   Status set_samples(float samples);
 
   std::uint32_t worker_index() const;

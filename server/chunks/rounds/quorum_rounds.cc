@@ -7,10 +7,11 @@
 namespace phub::server {
 
 QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std::size_t chunks,
-                           WorkerSets& waiting)
+                           const Hyper& hyper, WorkerSets& waiting)
     : graces(chunks),
       waits(chunks),
       due(chunks),
+      hypers(workers, chunks, hyper),
       policy_(policy),
       workers_(workers),
       withholds_(policy.turns || policy.staleness != kAnyStaleness),

@@ -26,6 +26,7 @@
 #include "common/base/rule.h"
 #include "server/chunks/rounds/grace_queue.h"
 #include "server/chunks/rounds/late_counters.h"
+#include "server/chunks/rounds/round_hypers.h"
 #include "server/chunks/rounds/worker_sets.h"
 
 namespace phub::server {
@@ -42,17 +43,14 @@ class QuorumRounds {
     float weight = 1.0F;
   };
 
-  // `waiting`: by slot, whose pushes have no reply yet; outlives it. REQUIRES: a quorum.
+  // `hyper`: the job's. `waiting`: by slot, whose pushes have no reply yet; outlives it. REQUIRES:
+  // a quorum.
   QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std::size_t chunks,
-               WorkerSets& waiting);
+               const Hyper& hyper, WorkerSets& waiting);
 
   // A worker pushed a chunk that has so many rounds behind it; `samples` as it said (Hyper).
   // REQUIRES: it did not wait, and is in `waiting` now.
   Taken take(std::uint32_t slot, std::uint32_t worker, std::uint64_t rounds, float samples = 0.0F);
-  // Whether the worker has pushed the chunk since the first parameters were there.
-  bool has_pushed(std::uint32_t slot, std::uint32_t worker) const {
-    return pushes_[at(slot, worker)] > 0;
-  }
   // Of the chunk's round, that has so many pushes.
   Standing standing(std::uint32_t slot, std::uint32_t pushes) const;
   // The chunk's round is over, and has used so many pushes.
@@ -91,8 +89,7 @@ class QuorumRounds {
   GraceQueue waits;   // chunks without their quorum
   GraceQueue due;     // chunks whose rounds a loss has completed
   RoundCounters counters;
-  // By slot: the hyper-parameters of the leader's last push, in a round or not.
-  std::vector<Hyper> said;
+  RoundHypers hypers;
 
  private:
   // Of a chunk: who has pushed it least.

@@ -61,18 +61,41 @@ TEST_CASE("a late push that is dropped changes no hyper-parameters of the round 
   CHECK(rig.result() == 5.0F);
 }
 
-TEST_CASE("until worker 0's first push rounds have those of who pushes, and not the job's") {
+// With what `before` worker 0's initial values come, and then the others' pushes with other ones.
+float after_two_pushes(const Workers& heard_before, const Workers& heard_after) {
   QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
+  for (const std::uint32_t worker : heard_before) rig.hears_from(worker);
   for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
+  for (const std::uint32_t worker : heard_after) rig.hears_from(worker);
   rig.layout.hyper.learning_rate = 0.25F;
   rig.push(1, 4.0F);
-  CHECK(rig.result() == 9.0F);
+  rig.push(2, 4.0F);
+  return rig.result();
+}
+
+TEST_CASE("until worker 0 has said any, rounds have those of others who have") {
+  CHECK(after_two_pushes({}, {1, 2}) == 8.0F);
+  CHECK(after_two_pushes({}, {1}) == 8.0F);  // of worker 2 too, who has none of its own
+}
+
+TEST_CASE("what worker 0 has said before holds, whatever others push with") {
+  CHECK(after_two_pushes({0}, {1, 2}) == 2.0F);
+}
+
+TEST_CASE("the job's own hold where nobody has said any") {
+  CHECK(after_two_pushes({}, {}) == 2.0F);
+}
+
+TEST_CASE("worker 0's first push ends those of others") {
+  QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
+  rig.hears_from(1);
+  for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
   rig.layout.hyper.learning_rate = 0.5F;
   rig.push(0, 4.0F);
-  CHECK(rig.result() == 7.0F);
+  CHECK(rig.result() == 8.0F);
   rig.layout.hyper.learning_rate = 0.125F;
   rig.push(1, 4.0F);
-  CHECK(rig.result() == 5.0F);
+  CHECK(rig.result() == 6.0F);
 }
 
 TEST_CASE("worker 0's hyper-parameters are those of the round that its push is in") {
@@ -88,18 +111,19 @@ TEST_CASE("worker 0's hyper-parameters are those of the round that its push is i
 }
 
 TEST_CASE("without worker 0 the next one's hyper-parameters hold") {
-  QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
-  for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 5.0F);
-  CHECK(rig.shard->lose(0));
-  rig.layout.hyper.learning_rate = 0.5F;
-  rig.push(2, 2.0F);
-  CHECK(rig.result() == 4.0F);  // worker 1, who is next, has not said any
-  rig.layout.hyper.learning_rate = 1.0F;
-  rig.push(1, 2.0F);
-  CHECK(rig.result() == 2.0F);
-  rig.layout.hyper.learning_rate = 0.5F;
-  rig.push(2, 2.0F);
-  CHECK(rig.result() == 0.0F);
+  for (const bool has_said : {false, true}) {
+    QuorumRig rig(3, asynchronous(), RuleKind::kSgd);
+    if (has_said) rig.hears_from(0);
+    for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 5.0F);
+    CHECK(rig.shard->lose(0));
+    rig.layout.hyper.learning_rate = 0.5F;
+    rig.push(2, 2.0F);
+    CHECK(rig.result() == 3.0F);  // those of before
+    rig.push(1, 2.0F);
+    CHECK(rig.result() == 2.0F);
+    rig.push(2, 2.0F);
+    CHECK(rig.result() == 1.0F);
+  }
 }
 
 }  // namespace phub::server

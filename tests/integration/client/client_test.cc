@@ -126,6 +126,33 @@ TEST_CASE("hyper-parameters of worker 0 hold from the next push on") {
   }
 }
 
+TEST_CASE("hyper-parameters that a connection may not have are not to be set either") {
+  const auto server = std::move(*TestServer::start(1));
+  ClientOptions options = options_for(*server, tested_transports().front(), 2);
+  const auto refused = [&](const Hyper& hyper) {
+    std::string error = "none";
+    const Status status = run_workers(options, {{"w", 100}}, [&](Client& client) -> Status {
+      PHUB_RETURN_IF_ERROR(client.initialise());
+      const Status set = client.set_hyper(hyper);
+      if (client.worker_index() == 0 && !set.ok()) error = set.message();
+      return {};
+    });
+    CHECK(status.ok());
+    return error;
+  };
+  using Catch::Matchers::Contains;
+  options.rule = RuleKind::kElastic;
+  options.hyper.learning_rate = 0.25F;
+  CHECK(refused({.learning_rate = 0.49F, .gradient_scale = 0.5F}) == "none");
+  CHECK_THAT(refused({.learning_rate = 0.5F, .gradient_scale = 0.0F}), Contains("below 1 / the"));
+  CHECK_THAT(refused({.learning_rate = 0.2F, .gradient_scale = 1.0F}), Contains("1 / workers"));
+  CHECK_THAT(refused({.learning_rate = 0.2F, .momentum = 0.9F, .gradient_scale = 0.0F}),
+             Contains("no momentum"));
+  options.rule = RuleKind::kSgd;
+  CHECK_THAT(refused({.learning_rate = -1.0F}), Contains("not negative"));
+  CHECK_THAT(refused({.learning_rate = 1.0F, .samples = 1e-39F}), Contains("2^-24"));
+}
+
 TEST_CASE("a worker that vanishes in a round is named to the others, and the server serves on") {
   const auto server = std::move(*TestServer::start(2));
   for (const std::string& transport : tested_transports()) {

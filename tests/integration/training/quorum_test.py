@@ -174,6 +174,10 @@ class Quorum(QuorumTest):
                 self.start(rounds, "tcp" if slow == 3 else "shm", "--max-steps", "20", slow=slow, workers=8)
                 self.all_end_well()
 
+    def test_shares_of_a_batch_weigh_by_their_samples(self):
+        self.start('quorum: 2 weight: "samples"', "shm", "--max-steps", "20", train='share: "auto"')
+        self.all_end_well()
+
     def test_who_was_lost_cannot_come_back_and_is_told_so(self):
         self.start(BACKUP, "shm")
         until(lambda: self.chunks() > 20, "it trains")

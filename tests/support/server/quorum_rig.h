@@ -61,6 +61,8 @@ struct QuorumRig {
                            .staged = place != reinterpret_cast<std::byte*>(values.data()),
                            .hyper = &hyper});
   }
+  // The worker has sent hyper-parameters; push() has the layout's.
+  void hears_from(std::uint32_t worker) { shard->rounds()->hypers.heard_from(worker); }
   // Who is replied to.
   Workers released() const {
     const auto released = shard->rounds()->released();

@@ -11,6 +11,7 @@
 #include "common/base/visible.h"
 #include "common/rpc/address.h"
 #include "common/rpc/credentials_folder.h"
+#include "tests/unit/common/config/config_errors.h"
 
 namespace phub {
 namespace {
@@ -19,20 +20,6 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
-
-std::string server_error(const std::string& text) {
-  const auto config = parse_server_config(text, "s.textproto");
-  if (config) return "no error";
-  CHECK(config.error().code() == Code::kInvalidArgument);
-  return config.error().message();
-}
-
-std::string worker_error(const std::string& text) {
-  const auto config = parse_worker_config(text, "w.textproto");
-  if (config) return "no error";
-  CHECK(config.error().code() == Code::kInvalidArgument);
-  return config.error().message();
-}
 
 TEST_CASE("an empty server configuration has the documented defaults") {
   const auto config = parse_server_config("", "s.textproto");
@@ -86,12 +73,7 @@ TEST_CASE("broken syntax is reported with its place") {
 }
 
 TEST_CASE("a server configuration that makes no sense names the place, the field and the cure") {
-  struct Case {
-    const char* text;
-    const char* start;
-    const char* part;
-  };
-  const Case cases[] = {
+  const WrongField cases[] = {
       {"\nlog_level: \"inof\"", "s.textproto:2:1: log_level: \"inof\"", "did you mean \"info\"?"},
       {"waiting { policy: \"fast\" }", "s.textproto:1:11: waiting.policy:", "adaptive, poll"},
       {"waiting { policy: \"poll\" spin_iterations: 3 }", "s.textproto:1:26: waiting.spin_iterat",
@@ -114,18 +96,13 @@ TEST_CASE("a server configuration that makes no sense names the place, the field
       {"connections_per_core: 0", "s.textproto:1:1: connections_per_core: 0", "1 to"},
       {"drain_timeout_ms: 4000000000", "s.textproto:1:1: drain_timeout_ms:", "0 to"},
   };
-  for (const Case& c : cases) {
+  for (const WrongField& c : cases) {
     CHECK_THAT(server_error(c.text), StartsWith(c.start) && Contains(c.part));
   }
 }
 
 TEST_CASE("a worker configuration that makes no sense names the place, the field and the cure") {
-  struct Case {
-    const char* text;
-    const char* start;
-    const char* part;
-  };
-  const Case cases[] = {
+  const WrongField cases[] = {
       {"servers: \"a:1\"\nservers: \"b:0\"", "w.textproto:2:1: servers:", "port 0"},
       {"servers: \"a:1\"\nservers: \"a:1\"", "w.textproto:2:1: servers:", "listed twice"},
       {"job: \"\"", "w.textproto:1:1: job:", "1 to 256"},
@@ -152,7 +129,7 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
        "w.textproto:1:18: data.synthetic_images:", "no effect"},
       {"data { format: \"synthetic\" synthetic_images: 0 }", "w.textproto:1:28: data.synth", "0"},
   };
-  for (const Case& c : cases) {
+  for (const WrongField& c : cases) {
     CHECK_THAT(worker_error(c.text), StartsWith(c.start) && Contains(c.part));
   }
 }
@@ -167,12 +144,7 @@ TEST_CASE("a configuration changed after loading is checked without a place") {
 }
 
 TEST_CASE("what is wrong with security is named, with the cure") {
-  struct Case {
-    const char* text;
-    const char* start;
-    const char* part;
-  };
-  const Case cases[] = {
+  const WrongField cases[] = {
       {"control_address: \"0.0.0.0:1\"", "control_address: 0.0.0.0:1", "phubctl pki init"},
       {"control_address: \"rack1:1\"", "control_address: rack1:1", "allow_plaintext"},
       {"security { tokens: \"off\" ca: \"a\" }", "security.certificate:", "is missing"},
@@ -189,7 +161,7 @@ TEST_CASE("what is wrong with security is named, with the cure") {
        "transports:", "has no \"tcp\""},
       {"join_secret_lifetime_ms: 1", "join_secret_lifetime_ms: 1", "1000 to 3600000"},
   };
-  for (const Case& c : cases) {
+  for (const WrongField& c : cases) {
     const auto config = parse_server_config(c.text, "s.textproto");
     REQUIRE_FALSE(config);
     CHECK_THAT(config.error().message(), Contains(c.start) && Contains(c.part));

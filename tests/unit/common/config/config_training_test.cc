@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "common/config/config.h"
+#include "tests/unit/common/config/config_errors.h"
 
 namespace phub {
 namespace {
@@ -12,20 +12,8 @@ using Catch::Matchers::EndsWith;
 using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 
-std::string training_error(const std::string& text) {
-  const auto config = parse_worker_config(text, "w.textproto");
-  if (config) return "no error";
-  CHECK(config.error().code() == Code::kInvalidArgument);
-  return config.error().message();
-}
-
 TEST_CASE("an optimizer or training section that makes no sense names field and cure") {
-  struct Case {
-    const char* text;
-    const char* start;
-    const char* part;
-  };
-  const Case cases[] = {
+  const WrongField cases[] = {
       {"optimizer { rule: \"rmsprop\" }", "optimizer.rule:", "sgd, momentum, nesterov"},
       {"optimizer { learning_rate: 0 }", "optimizer.learning_rate: 0", "above 0"},
       {"optimizer { learning_rate: inf }", "optimizer.learning_rate: inf", "above 0"},
@@ -94,19 +82,14 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
       {"train { share: \"2\" groups: 2 }", "train.groups:", "share"},
       {"train { compute_type: \"fp8\" }", "train.compute_type:", "bf16"},
   };
-  for (const Case& c : cases) {
-    const std::string error = training_error(std::string("data { path: \"x\" }\n") + c.text);
+  for (const WrongField& c : cases) {
+    const std::string error = worker_error(std::string("data { path: \"x\" }\n") + c.text);
     CHECK_THAT(error, StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
   }
 }
 
 TEST_CASE("rounds with a quorum that make no sense name field and cure") {
-  struct Case {
-    const char* text;
-    const char* start;
-    const char* part;
-  };
-  const Case cases[] = {
+  const WrongField cases[] = {
       {"rounds { grace_ms: 5 }", "rounds.quorum: is missing", "wait for all"},
       {"rounds { quorum: 4 }", "rounds.quorum: 4 of 4", "1 to workers - 1"},
       {"rounds { quorum: 0 }", "rounds.quorum: 0 of 4", "leave `rounds` out"},
@@ -127,7 +110,14 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
       {"rounds { quorum: 3 } optimizer { rule: \"lars\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { rule: \"lamb\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { clip_norm: 1 }", "rounds.quorum:", "optimizer.clip_norm"},
-      {"rounds { quorum: 3 } train { share: \"auto\" }", "rounds.quorum:", "train.share"},
+      {"rounds { quorum: 3 } train { share: \"auto\" }",
+       "rounds.quorum:", "train.share, whose weights add up where every worker's push counts; use"},
+      {"rounds { quorum: 1 late: \"add\" turns: true } "
+       "train { payload: \"delta\" local_steps: 8 outer { fragments: 2 } }",
+       "train.outer.fragments: 2 contradicts rounds.turns", "remove one of them"},
+      {"rounds { quorum: 1 late: \"add\" turns: true } "
+       "train { payload: \"weights\" local_steps: 2 outer { fragments: 2 } }",
+       "train.outer.fragments: 2 contradicts rounds.turns", "remove one of them"},
       {"rounds { quorum: 3 } train { loss_scale { dynamic { } } }",
        "rounds.quorum:", "fixed factor"},
       {"rounds { quorum: 3 } train { checkpoint: \"c\" snapshot: true }",
@@ -137,24 +127,28 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
        "rounds.quorum:", "remove one"},
   };
   const std::string head = "data { path: \"x\" }\nworkers: 4 order: \"arrival\"\n";
-  for (const Case& c : cases) {
-    CHECK_THAT(training_error(head + c.text),
+  for (const WrongField& c : cases) {
+    CHECK_THAT(worker_error(head + c.text),
                StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
   }
-  CHECK_THAT(training_error("data { path: \"x\" } workers: 4 rounds { quorum: 3 }"),
+  CHECK_THAT(worker_error("data { path: \"x\" } workers: 4 rounds { quorum: 3 }"),
              Contains("rounds.quorum:") && Contains("order: \"arrival\""));
-  CHECK(
-      parse_worker_config(head + "rounds { quorum: 1 late: \"add\" staleness: 3 }", "w.textproto"));
+  for (const char* const right :
+       {"rounds { quorum: 1 late: \"add\" staleness: 3 }",
+        "rounds { quorum: 3 weight: \"samples\" } train { share: \"auto\" }",
+        "rounds { quorum: 1 late: \"add\" turns: true } train { payload: \"delta\" }"}) {
+    CHECK(worker_error(head + right) == "no error");
+  }
 }
 
 TEST_CASE("values are watched with words that there are, and a dynamic loss scale is not failed") {
   const std::string head = "data { path: \"x\" } servers: \"a:1\" ";
   CHECK(parse_worker_config(head + "watch_values: \"fail\"", "w.textproto"));
-  CHECK_THAT(training_error(head + "watch_values: \"stop\""),
+  CHECK_THAT(worker_error(head + "watch_values: \"stop\""),
              Contains("watch_values:") && Contains("off, name, fail"));
   const std::string dynamic = " train { loss_scale { dynamic { } } }";
   CHECK(parse_worker_config(head + "watch_values: \"name\"" + dynamic, "w.textproto"));
-  CHECK_THAT(training_error(head + "watch_values: \"fail\"" + dynamic),
+  CHECK_THAT(worker_error(head + "watch_values: \"fail\"" + dynamic),
              Contains("watch_values:") && Contains("train.loss_scale.dynamic") &&
                  Contains("use \"name\""));
 }
@@ -162,7 +156,7 @@ TEST_CASE("values are watched with words that there are, and a dynamic loss scal
 TEST_CASE("adaptive rules: what belongs to them is refused with others, with the cure") {
   const std::string data = "data { format: \"synthetic\" } ";
   const auto error = [&](const std::string& rule, const std::string& fields) {
-    return training_error(data + "optimizer { rule: \"" + rule + "\" " + fields + " }");
+    return worker_error(data + "optimizer { rule: \"" + rule + "\" " + fields + " }");
   };
   CHECK(error("adam", "beta1: 0 beta2: 0.95 epsilon: 1e-6") == "no error");
   CHECK(error("adamw", "") == "no error");
@@ -187,7 +181,7 @@ TEST_CASE("adaptive rules: what belongs to them is refused with others, with the
 
 TEST_CASE("clipping by norm: what does not go with it is refused with the cure") {
   const std::string data = "data { format: \"synthetic\" } ";
-  const auto error = [&](const std::string& text) { return training_error(data + text); };
+  const auto error = [&](const std::string& text) { return worker_error(data + text); };
   CHECK(error("optimizer { rule: \"adamw\" clip_norm: 1 }") == "no error");
   CHECK_THAT(error("optimizer { clip_norm: 0 }"), Contains("clip_norm") && Contains("above 0"));
   CHECK_THAT(error("optimizer { rule: \"lars\" clip_norm: 1 }"), Contains("by norms already"));
@@ -197,7 +191,7 @@ TEST_CASE("clipping by norm: what does not go with it is refused with the cure")
 
 TEST_CASE("a moving average may be asked for where the command line names the servers") {
   const auto error = [](const std::string& text) {
-    return training_error("data { format: \"synthetic\" } " + text);
+    return worker_error("data { format: \"synthetic\" } " + text);
   };
   CHECK(error("servers: \"a:1\" optimizer { ema_decay: 0.999 }") == "no error");
   CHECK(error("optimizer { ema_decay: 0.999 }") == "no error");
@@ -209,7 +203,7 @@ TEST_CASE("a moving average may be asked for where the command line names the se
 
 TEST_CASE("mixed precision: what does not go together is refused with the cure") {
   const std::string data = "data { format: \"synthetic\" } ";
-  const auto error = [&](const std::string& text) { return training_error(data + text); };
+  const auto error = [&](const std::string& text) { return worker_error(data + text); };
   CHECK(error("optimizer { rule: \"lars\" trust_coefficient: 0.01 }") == "no error");
   CHECK_THAT(error("optimizer { trust_coefficient: 0.01 }"),
              Contains("trust_coefficient") && Contains("unless rule is \"lars\""));
