@@ -84,6 +84,18 @@ def zeros(folder):
     cases.keep(model, folder)
 
 
+def weighs(folder):
+    """Rank 1's gradients count three times as much as rank 0's."""
+    model = cases.make()
+    optimizer = optimizer_of(model, "sgd", quorum=1, late="add", arrival_order=True, staleness=0, push_weight="samples")
+    for step in range(STEPS):
+        optimizer.set_samples(16.0 if step % 2 == 0 else 48.0)
+        optimizer.zero_grad()
+        cases.loss_of(model, cases.part(step)).backward()
+        optimizer.step()
+    optimizer.close()
+
+
 class OptimizerTest(unittest.TestCase):
     def ranks(self, function, *arguments):
         folder = temporary_folder(self)
@@ -139,6 +151,10 @@ class OptimizerTest(unittest.TestCase):
             optimizer.step()
         cases.close(self, self.ranks(accumulates), [p.detach() for p in model.parameters()], BOUNDS["sgd"])
 
+    def test_gradients_weigh_by_samples(self):
+        for status, _, error in together(self, weighs, temporary_folder(self)):
+            self.assertEqual(status, 0, error)
+
     def test_absent_gradients_are_zeros_where_asked_for(self):
         ours = self.ranks(zeros)
         model = cases.make(with_unused=True)
@@ -170,10 +186,61 @@ class AloneTest(unittest.TestCase):
             optimizer.step()
         with self.assertRaisesRegex(phub.Error, "pushed already.*accumulate=N"):
             cases.loss_of(model, cases.batch(0)).backward()
-        for call in (optimizer.state_dict, lambda: optimizer.load_state_dict({}), lambda: optimizer.add_param_group({})):
-            self.assertRaisesRegex(phub.Error, "phubctl|a new optimizer", call)
-        with self.assertRaisesRegex(phub.Error, "GradScaler.*bfloat16"):
+        self.assertRaisesRegex(phub.Error, "a new optimizer", optimizer.add_param_group, {})
+        with self.assertRaisesRegex(phub.Error, "GradScaler.*votes=True.*bfloat16"):
             optimizer.step(grad_scaler=object())
+
+    def test_what_has_no_effect_is_an_error(self):
+        model = cases.make()
+        for rule, options, message in (
+                ("elastic", {}, "makes no step of gradients; choose one of sgd,.*lamb"),
+                ("sum", {}, "makes no step of gradients"), ("rmsprop", {}, "makes no step of gradients"),
+                ("sgd", {"momentum": 0.9}, "momentum: 0.9 has no effect.*choose momentum, nesterov, lars"),
+                ("adamw", {"momentum": 0.9}, "momentum: .*set betas"),
+                ("lars", {"betas": (0.8, 0.999)}, "betas: .*choose adam, adamw, lamb"),
+                ("lars", {"eps": 1e-6}, "eps: .*set trust_epsilon"), ("sgd", {"eps": 1e-6}, "eps: .*or leave it out"),
+                ("lamb", {"betas": (0.0, 0.999)}, "betas: 0 cannot")):
+            with self.subTest(rule=rule, **options), self.assertRaisesRegex(phub.Error, message):
+                self.optimizer(model, rule=rule, **options)
+        optimizer = self.optimizer(model)
+        with self.assertRaisesRegex(phub.Error, "set_samples: .*push_weight"):
+            optimizer.set_samples(3.0)
+
+    def trained(self, rule, **options):
+        model = cases.make()
+        optimizer = self.optimizer(model, rule, **options)
+        for step in range(STEPS):
+            cases.loss_of(model, cases.batch(step)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return [p.detach() for p in model.parameters()]
+
+    def test_lamb_has_its_betas_and_biases_a_trust_of_1(self):
+        betas, eps, model = (0.5, 0.9), 1e-6, cases.make()
+        means = [torch.zeros_like(p) for p in model.parameters()]
+        squares = [torch.zeros_like(p) for p in model.parameters()]
+        for step in range(STEPS):
+            model.zero_grad()
+            cases.loss_of(model, cases.batch(step)).backward()
+            for p, mean, square in zip(model.parameters(), means, squares):
+                mean.mul_(betas[0]).add_(p.grad, alpha=1 - betas[0])
+                square.mul_(betas[1]).addcmul_(p.grad, p.grad, value=1 - betas[1])
+                root = (square / (1 - betas[1] ** (step + 1))).sqrt()
+                direction = mean / (1 - betas[0] ** (step + 1)) / (root + eps)
+                trust = p.detach().norm() / direction.norm() if p.dim() > 1 else 1.0
+                with torch.no_grad():
+                    p.sub_(RATE * trust * direction)
+        cases.close(self, self.trained("lamb", betas=betas), [p.detach() for p in model.parameters()], BOUNDS["adam"])
+
+    def test_lars_gives_biases_a_trust_of_1(self):
+        model = cases.make()
+        for step in range(STEPS):
+            model.zero_grad()
+            cases.loss_of(model, cases.batch(step)).backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.sub_(RATE * (0.02 * p.norm() / p.grad.norm() if p.dim() > 1 else 1.0) * p.grad)
+        cases.close(self, self.trained("lars", trust_coefficient=0.02), [p.detach() for p in model.parameters()], 1e-5)
 
     def test_a_rate_that_is_changed_too_late(self):
         model = cases.make()

@@ -12,6 +12,7 @@ struct phub_client {
   std::size_t keys = 0;
   std::string error;
   bool failed = false;
+  std::string snapshot;  // what phub_snapshot last returned
 };
 
 namespace {
@@ -191,6 +192,15 @@ int phub_push_pull(phub_client* client, uint32_t key) {
 }
 int phub_initialise(phub_client* client) {
   return run(client, [](phub::Client& c) { return c.initialise(); });
+}
+int phub_snapshot(phub_client* client, const char** files) {
+  return run(client, [&](phub::Client& c) -> Status {
+    PHUB_ASSIGN_OR_RETURN(const auto made, c.snapshot());
+    client->snapshot.clear();
+    for (const std::string& file : made) client->snapshot += file + "\n";
+    if (files != nullptr) *files = client->snapshot.c_str();
+    return {};
+  });
 }
 uint64_t phub_rounds_before(const phub_client* client) {
   return client->client ? client->client->rounds_before() : 0;

@@ -94,12 +94,18 @@ int phub_wait_all(phub_client* client);
 int phub_wait_for(phub_client* client, uint32_t key, uint32_t milliseconds);
 int phub_push_pull(phub_client* client, uint32_t key);
 int phub_initialise(phub_client* client);
+/* Has every server keep the job, parameters and optimizer state, as they are after the last round
+ * that was waited for; one worker is enough. Needs servers with a state folder. `files`, when not
+ * NULL, receives lines "FILE at SERVER", which `phubctl restore` takes; valid until the client's
+ * next call. */
+int phub_snapshot(phub_client* client, const char** files);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);
-/* Of the rounds whose pushes follow. gradient_scale as in phub_options. Only worker 0's count. */
+/* Of the rounds whose pushes follow. gradient_scale as in phub_options. Only worker 0's count;
+ * with a quorum, until it has said any, those of others who have. */
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
-/* With push_weight "samples": images or tokens of each of this worker's pushes that follow, above
- * 0, at most 2^24; until it is called 1. The hyper-parameters stay. */
+/* With push_weight "samples": images or tokens of each of this worker's pushes that follow, from
+ * 2^-24 to 2^24; until it is called 1. The hyper-parameters stay. */
 int phub_set_samples(phub_client* client, float samples);
 /* Ends a round of a job that votes, after its last push. overflow: 1 if a gradient of this worker
  * is not finite in the wire type. loss_scale: the same at all workers. */

@@ -7,9 +7,10 @@
 `phub.numpy` is for arrays, `phub.torch` for PyTorch, and the program `phubrun` starts what is to run
 together. What goes wrong is an Error with the library's message.
 """
+from phub._environment import rank, world_size
 from phub._library import LibraryError, library_version
 from phub.client import Client, Key
 from phub.errors import Error, ForkedError
 from phub.options import Options
 
-__all__ = ["Client", "Error", "ForkedError", "Key", "LibraryError", "Options", "library_version"]
+__all__ = ["Client", "Error", "ForkedError", "Key", "LibraryError", "Options", "library_version", "rank", "world_size"]

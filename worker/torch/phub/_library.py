@@ -58,6 +58,7 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_wait_for": (_int, [_client, _u32, _u32]),
     "phub_push_pull": (_int, [_client, _u32]),
     "phub_initialise": (_int, [_client]),
+    "phub_snapshot": (_int, [_client, ctypes.POINTER(_text)]),
     "phub_rounds_before": (_u64, [_client]),
     "phub_set_hyper": (_int, [_client, _float, _float, _float]),
     "phub_set_samples": (_int, [_client, _float]),

@@ -5,7 +5,7 @@ import ctypes
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Union
 
 from phub import _library
 from phub.errors import Error, ForkedError
@@ -115,6 +115,13 @@ class Client:
     def vote(self, overflow: bool, loss_scale: float) -> None:
         """Ends a round of a job that votes, after its last push."""
         self._call("phub_vote", overflow, loss_scale)
+
+    def snapshot(self) -> List[str]:
+        """Has every server keep the job as it is after the last round that was waited for: "FILE at SERVER", which
+        `phubctl restore` takes. Needs servers with a state_folder."""
+        files = ctypes.c_char_p()
+        self._call_beside("phub_snapshot", ctypes.byref(files))
+        return (files.value or b"").decode().splitlines()
 
     def was_skipped(self, key: Union[int, str]) -> bool:
         return self._get("phub_was_skipped", self._index(key)) != 0

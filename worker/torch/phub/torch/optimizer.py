@@ -10,10 +10,7 @@ from phub import _environment
 from phub.client import Client, Key
 from phub.errors import Error
 from phub.options import Options
-from phub.torch import _hooks, _tensors
-
-# What PyTorch calls what the servers have one of for a whole job.
-_OF_THE_JOB = ("lr", "momentum", "betas", "eps")
+from phub.torch import _groups, _hooks, _rules, _scaling, _tensors
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -24,7 +21,8 @@ class Optimizer(torch.optim.Optimizer):
 
     params: named_parameters(), parameters(), or groups as torch.optim's. Groups may differ in weight_decay; the rest is
       the job's, and so the same in all of them. Parameters that need no gradient are left out.
-    rule: "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "lars"; PyTorch's formulas.
+    rule: "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", by PyTorch's formulas; "lars", "lamb", under which
+      parameters of one dimension (biases, norms) have a trust of 1.
     lr: may be changed between a step and the next backward, by a scheduler too; worker 0's counts.
     model: with it step() does not wait: each module's forward waits for its own parameters alone. Who reads parameters
       elsewhere calls synchronize() first.
@@ -32,22 +30,24 @@ class Optimizer(torch.optim.Optimizer):
     absent: what to do in step() about a parameter without a gradient. "error", or "zeros": push zeros.
     options: Options' fields; what is not given comes from the environment.
 
-    To clip gradients is the servers' too: clip_norm=... in the options. Raises phub.Error.
+    To clip gradients is the servers' too: clip_norm=... in the options. With votes=True a GradScaler's step(optimizer)
+    works: the servers divide by its scale, and leave a step out for all where one worker's gradients are not finite.
+    Raises phub.Error.
     """
 
     def __init__(self, params: Iterable[Any], rule: str, lr: float, *, momentum: float = 0.0,
-                 betas: Tuple[float, float] = (0.9, 0.999), eps: float = 0.0, weight_decay: float = 0.0,
+                 betas: Tuple[float, float] = _rules.BETAS, eps: float = 0.0, weight_decay: float = 0.0,
                  model: Optional[torch.nn.Module] = None, accumulate: int = 1, absent: str = "error",
                  **options: Any) -> None:
         if absent not in ("error", "zeros"):
             raise Error(f"absent: \"{absent}\" is neither \"error\" nor \"zeros\"")
         if accumulate < 1:
             raise Error(f"accumulate: {accumulate} is below 1")
-        if 0.0 in betas:
-            raise Error("betas: 0 cannot be told to the servers; choose rule momentum, or a small number")
-        groups, names = _groups_of(params)
+        betas = (betas[0], betas[1])
+        fields = _rules.fields_of(rule, lr, momentum, betas, eps)
+        groups, names = _groups.groups_of(params)
         self._client: Optional[Client] = None
-        super().__init__(groups, dict(lr=lr, momentum=momentum, betas=tuple(betas), eps=eps, weight_decay=weight_decay))
+        super().__init__(groups, dict(lr=lr, momentum=momentum, betas=betas, eps=eps, weight_decay=weight_decay))
         self._absent, self._accumulate = absent, accumulate
         decays = [(parameter, group["weight_decay"]) for group in self.param_groups for parameter in group["params"]]
         self._parameters = [parameter for parameter, _ in decays if parameter.requires_grad]
@@ -60,10 +60,8 @@ class Optimizer(torch.optim.Optimizer):
         self._is_pushed = [False] * len(self._parameters)
         self._is_due = [False] * len(self._parameters)  # its new value has not been copied yet
         self._missed: Set[int] = set()  # what was still due when this round's first gradient came
-        job = _environment.options("optimizer", dict(
-            rule=rule, learning_rate=lr, momentum=momentum, epsilon=eps, **options))
-        if rule in ("adam", "adamw"):
-            job.update(beta1=betas[0], beta2=betas[1])
+        self._samples = self._sent_samples = 1.0
+        job = _environment.options("optimizer", {**options, **fields})
         self._join(Options(**job), [decay for parameter, decay in decays if parameter.requires_grad])
         self._installed = [_hooks.after_accumulation(parameter, self._hook_of(index))
                        for index, parameter in enumerate(self._parameters)]
@@ -76,9 +74,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None, *, grad_scaler: Any = None) -> Any:
         """Ends the round: what has no gradient is an error or zeros, and the new parameters are waited for."""
-        if grad_scaler is not None:
-            raise Error("GradScaler: backward has pushed the gradients with its scale; use autocast with bfloat16, which "
-                        "needs none, or torch.optim's optimizer with ddp_hook")
+        _scaling.check(grad_scaler, self._scaling is not None)
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -91,8 +87,14 @@ class Optimizer(torch.optim.Optimizer):
         self._is_pushed = [False] * len(self._parameters)
         self._is_due = [True] * len(self._parameters)
         self._missed = set()
+        self._steps += 1
+        if self._scaling is not None:
+            self._scaling.vote(grad_scaler)
         if self._waits_in_step:
             self.synchronize()
+        if self._scaling is not None:
+            self._receive(0)  # the scaler is to know at once
+            self._scaling.tell(grad_scaler, self, self._parameters[0].device)
         return loss
 
     def synchronize(self) -> None:
@@ -102,6 +104,14 @@ class Optimizer(torch.optim.Optimizer):
         self._joined().wait_all()
         for index in range(len(self._parameters)):
             self._copy(index)
+
+    def set_samples(self, samples: float) -> None:
+        """With push_weight="samples": images or tokens in each of this worker's gradients from the next backward on."""
+        if self._joined().options.push_weight != "samples":
+            raise Error("set_samples: the job's rounds do not weigh by samples; say push_weight=\"samples\", with a quorum")
+        if any(self._is_pushed):
+            raise Error("set_samples: backward has pushed gradients already; call it after step and before backward")
+        self._samples = samples
 
     def close(self) -> None:
         """Waits for the last step and leaves the job. What ends with the process need not be closed."""
@@ -118,22 +128,41 @@ class Optimizer(torch.optim.Optimizer):
         super().add_param_group(param_group)
 
     def state_dict(self) -> Dict[str, Any]:
-        raise Error("state_dict: the optimizer's state is the servers'; have them keep it with `phubctl snapshot`")
+        """Has the servers keep parameters and state, as they are after this step, in a snapshot, which the dictionary
+        names; one rank is enough. Needs servers with a state_folder."""
+        if any(self._is_pushed):
+            raise Error("state_dict: backward has pushed gradients of the next step; call it after step and before backward")
+        self.synchronize()
+        return {"snapshot": self._joined().snapshot(), "steps": self._steps,
+                "param_groups": _groups.to_state(self.param_groups)}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        raise Error("load_state_dict: the optimizer's state is the servers'; have it back with `phubctl restore`")
+        """Of an optimizer that was made on the job that the snapshot was restored to, at each rank."""
+        if "snapshot" not in state_dict:
+            raise Error("load_state_dict: this is no state of phub.torch.Optimizer's")
+        before = self._joined().rounds_before
+        if state_dict["steps"] != before or self._steps != before:
+            files = "; ".join(f"phubctl restore {each.replace(' at ', ' --as JOB --server ')}"
+                              for each in state_dict["snapshot"])
+            raise Error(f"load_state_dict: the state is of step {state_dict['steps']}, and the servers' job has {before} "
+                        f"steps from a snapshot and {self._steps - before} since: before the optimizer is made with "
+                        f"job=\"JOB\", run {files}")
+        _groups.from_state(self.param_groups, state_dict["param_groups"])
 
     def _join(self, options: Options, decays: List[float]) -> None:
         client = Client(options)
-        client.register_keys([Key(name, parameter.numel(), decay)
+        is_by_trust = options.rule in _rules.BY_TRUST
+        client.register_keys([Key(name, parameter.numel(), decay, is_by_trust and parameter.dim() <= 1)
                               for name, parameter, decay in zip(self._names, self._parameters, decays)])
         shapes = [parameter.shape for parameter in self._parameters]
         self._gradients = [_tensors.gradient(client, i).view(shape) for i, shape in enumerate(shapes)]
         self._values = [_tensors.parameter(client, i).view(shape) for i, shape in enumerate(shapes)]
         self._client = client
+        self._scaling = _scaling.Scaling(client) if options.votes else None
         for gradient, parameter in zip(self._gradients, self._parameters):
             gradient.copy_(parameter.detach())
         client.initialise()
+        self._steps = client.rounds_before
         self._is_due = [True] * len(self._parameters)
         self.synchronize()
 
@@ -143,15 +172,10 @@ class Optimizer(torch.optim.Optimizer):
         return self._client
 
     def _hyper(self) -> Tuple[float, float]:
-        """What the servers are told each round, checked: the groups' common values."""
-        for name in _OF_THE_JOB:
-            values = [group[name] for group in self.param_groups]
-            if any(value != values[0] for value in values):
-                raise Error(f"{name}: groups have {values}, and the servers one for all keys of a job; make an optimizer "
-                            "for each group that needs its own")
+        """What the servers are told each round, checked."""
         if self._client is not None and [group["weight_decay"] for group in self.param_groups] != self._decays:
             raise Error("weight_decay: the servers have it from the join; it cannot be changed")
-        return float(self.param_groups[0]["lr"]), float(self.param_groups[0]["momentum"])
+        return _groups.common_hyper(self.param_groups)
 
     def _hook_of(self, index: int) -> Callable[[], None]:
         return lambda: self._on_gradient(index)
@@ -179,6 +203,8 @@ class Optimizer(torch.optim.Optimizer):
             self._gradients[index].zero_()
         else:
             self._gradients[index].copy_(gradient.detach())
+        if self._scaling is not None:
+            self._scaling.look_at(self._gradients[index])
         self._joined().push(index)
         self._is_pushed[index] = True
 
@@ -189,6 +215,9 @@ class Optimizer(torch.optim.Optimizer):
         if hyper != self._sent:
             self._joined().set_hyper(*hyper)
             self._sent = hyper
+        if self._samples != self._sent_samples:
+            self._joined().set_samples(self._samples)
+            self._sent_samples = self._samples
 
     def _push_absent(self) -> None:
         absent = [index for index, pushed in enumerate(self._is_pushed) if not pushed]
@@ -213,19 +242,3 @@ class Optimizer(torch.optim.Optimizer):
         if self._is_due[index]:
             self._parameters[index].copy_(self._values[index])
             self._is_due[index] = False
-
-
-def _groups_of(params: Iterable[Any]) -> Tuple[List[Any], Dict[int, str]]:
-    """torch.optim's parameters or groups, and the names of those that came with one."""
-    names: Dict[int, str] = {}
-
-    def plain(each: Any) -> Any:
-        if isinstance(each, dict):
-            inner = each["params"]
-            return {**each, "params": [plain(one) for one in ([inner] if isinstance(inner, torch.Tensor) else inner)]}
-        if isinstance(each, tuple):
-            names[id(each[1])] = each[0]
-            return each[1]
-        return each
-
-    return [plain(each) for each in params], names

@@ -1,0 +1,178 @@
+"""phub.torch.Optimizer: its state in the servers' snapshots, and GradScaler. Usage: optimizer_state_test.py LIBRARY BIN"""
+import sys
+import unittest
+
+import launched
+from launched import Server, temporary_folder, together
+
+try:
+    import torch
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import phub.torch  # noqa: E402
+import torch_cases as cases  # noqa: E402
+
+STEPS = 6
+RATE = 0.05
+
+
+class Scaler:
+    """What an optimizer sees of a torch.cuda.amp.GradScaler, which without a GPU is switched off before PyTorch 2.3."""
+
+    def __init__(self, scale=1024.0):
+        self.value = scale
+        self._per_optimizer_states = {}
+
+    def scale(self, loss):
+        return loss * self.value
+
+    def get_scale(self):
+        return self.value
+
+    def step(self, optimizer):
+        self._per_optimizer_states[id(optimizer)] = {"found_inf_per_device": {}}
+        return optimizer.step(grad_scaler=self)
+
+    def found(self, optimizer):
+        (value,) = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
+        return value.item() > 0
+
+    def update(self, optimizer):
+        if self.found(optimizer):
+            self.value /= 2
+
+
+def scaler_of(kind):
+    if kind == "as seen":
+        return Scaler()
+    return torch.amp.GradScaler("cpu", init_scale=1024.0, backoff_factor=0.5, growth_interval=1000)
+
+
+def update(scaler, optimizer):
+    scaler.update(optimizer) if isinstance(scaler, Scaler) else scaler.update()
+
+
+def scaled(folder, kind, mode):
+    """In step 2 one gradient of rank 1 is infinite: nobody makes the step, and both halve the scale."""
+    model = cases.make()
+    overlap = {"model": model} if mode == "overlap" else {}
+    optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, votes=True, **overlap)
+    scaler = scaler_of(kind)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = cases.loss_of(model, cases.part(step))
+        if step == 2 and cases.RANK == 1:
+            loss = loss * float("inf")
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        update(scaler, optimizer)
+        assert scaler.get_scale() == (1024.0 if step < 2 else 512.0), (step, scaler.get_scale())
+    optimizer.close()
+    cases.keep(model, folder)
+
+
+class ScalingTest(unittest.TestCase):
+    def test_one_overflow_leaves_the_step_out_for_all(self):
+        model = cases.make()
+        for step in (step for step in range(STEPS) if step != 2):
+            cases.mean_gradients(model, step, 2)
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.sub_(RATE * p.grad)
+        kinds = ["as seen"] + (["PyTorch's"] if hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler") else [])
+        for kind in kinds:
+            for mode in ("waits in step", "overlap"):
+                with self.subTest(kind, mode=mode):
+                    folder = temporary_folder(self)
+                    for status, _, error in together(self, scaled, folder, kind, mode):
+                        self.assertEqual(status, 0, error)
+                    cases.same_bits(self, cases.kept(folder, 0), cases.kept(folder, 1))
+                    cases.close(self, cases.kept(folder, 0), [p.detach() for p in model.parameters()], 2e-6)
+
+    def test_a_job_that_votes_wants_a_scaler(self):
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        model = cases.make()
+        optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, votes=True,
+                                         servers=server.control, workers=1, worker_index=0)
+        cases.loss_of(model, cases.batch(0)).backward()
+        with self.assertRaisesRegex(phub.Error, "votes: .*scaler.step"):
+            optimizer.step()
+        Scaler().step(optimizer)
+        optimizer.close()
+
+
+class StateTest(unittest.TestCase):
+    def setUp(self):
+        folder = temporary_folder(self)
+        config = folder / "server.textproto"
+        config.write_text(f'cores: 1 state_folder: "{folder}/state"')
+        self.server = Server("--config", config)
+        self.addCleanup(self.server.close)
+
+    def optimizer(self, network, job):
+        made = phub.torch.Optimizer(network.named_parameters(), rule="adamw", lr=RATE, weight_decay=0.01, job=job,
+                                    servers=self.server.control, workers=1, worker_index=0)
+        self.addCleanup(lambda: made._client and made._client.close())
+        return made
+
+    def train(self, model, optimizer, steps):
+        for step in steps:
+            cases.loss_of(model, cases.batch(step)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def test_training_goes_on_with_the_same_bits(self):
+        model = cases.make()
+        optimizer = self.optimizer(model, "first")
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        for step in range(3):
+            self.train(model, optimizer, [step])
+            schedule.step()
+        state = optimizer.state_dict()
+        self.assertEqual(state["steps"], 3)
+        rate = optimizer.param_groups[0]["lr"]
+        for step in range(3, STEPS):
+            self.train(model, optimizer, [step])
+        expected = [p.detach().clone() for p in model.parameters()]
+
+        other = cases.make()
+        fresh = self.optimizer(other, "fresh")
+        with self.assertRaisesRegex(phub.Error, "of step 3.*job has 0 steps.*phubctl restore .*--as JOB --server"):
+            fresh.load_state_dict(state)
+        with self.assertRaisesRegex(phub.Error, "no state of"):
+            fresh.load_state_dict({"param_groups": []})
+        fresh.close()
+        (file,) = (each.split(" at ")[0] for each in state["snapshot"])
+        self.server.ctl("restore", file, "--as", "again")
+        again = self.optimizer(other, "again")
+        again.load_state_dict(state)
+        self.assertEqual(again.param_groups[0]["lr"], rate)
+        self.train(other, again, range(3, STEPS))
+        cases.same_bits(self, [p.detach() for p in other.parameters()], expected)
+        with self.assertRaisesRegex(phub.Error, "3 steps from a snapshot and 3 since"):
+            again.load_state_dict(state)
+
+    def test_between_backward_and_step(self):
+        model = cases.make()
+        optimizer = self.optimizer(model, "early")
+        cases.loss_of(model, cases.batch(0)).backward()
+        with self.assertRaisesRegex(phub.Error, "state_dict: backward has pushed.*after step"):
+            optimizer.state_dict()
+
+
+class WithoutFolderTest(unittest.TestCase):
+    def test_servers_that_keep_nothing_say_so(self):
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        model = cases.make()
+        optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, servers=server.control, workers=1)
+        with self.assertRaisesRegex(phub.Error, "state_folder"):
+            optimizer.state_dict()
+        optimizer.close()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=launched.main(globals()))

@@ -1,0 +1,59 @@
+"""torch.optim's parameter groups, of which a job's servers have most values once."""
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Tuple
+
+import torch
+
+from phub.errors import Error
+
+# What PyTorch calls what the servers have one of for a whole job.
+_OF_THE_JOB = ("lr", "momentum", "betas", "eps")
+
+
+def groups_of(params: Iterable[Any]) -> Tuple[List[Any], Dict[int, str]]:
+    """torch.optim's parameters or groups, and the names of those that came with one."""
+    names: Dict[int, str] = {}
+
+    def plain(each: Any) -> Any:
+        if isinstance(each, dict):
+            inner = each["params"]
+            return {**each, "params": [plain(one) for one in ([inner] if isinstance(inner, torch.Tensor) else inner)]}
+        if isinstance(each, tuple):
+            names[id(each[1])] = each[0]
+            return each[1]
+        return each
+
+    return [plain(each) for each in params], names
+
+
+def common_hyper(groups: List[Dict[str, Any]]) -> Tuple[float, float]:
+    """lr and momentum. Raises Error where groups differ in what the servers have once."""
+    for name in _OF_THE_JOB:
+        values = [group[name] for group in groups]
+        if any(value != values[0] for value in values):
+            raise Error(f"{name}: groups have {values}, and the servers one for all keys of a job; make an optimizer "
+                        "for each group that needs its own")
+    return float(groups[0]["lr"]), float(groups[0]["momentum"])
+
+
+def to_state(groups: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """As torch.optim's state_dict has them: parameters are counted through."""
+    state, count = [], 0
+    for group in groups:
+        size = len(group["params"])
+        state.append({**group, "params": list(range(count, count + size))})
+        count += size
+    return state
+
+
+def from_state(groups: List[Dict[str, Any]], state: List[Dict[str, Any]]) -> None:
+    """Takes over lr, momentum and what schedulers have added. Raises Error where the groups are others."""
+    if [len(each["params"]) for each in groups] != [len(each["params"]) for each in state]:
+        raise Error("load_state_dict: its groups have other numbers of parameters than this optimizer's")
+    for index, (group, saved) in enumerate(zip(groups, state)):
+        for name in ("betas", "eps", "weight_decay"):
+            if group[name] != saved[name]:
+                raise Error(f"load_state_dict: {name} of group {index} is {saved[name]} there and {group[name]} here, and "
+                            "the servers have it from the join; make the optimizer with the same")
+        group.update({name: value for name, value in saved.items() if name != "params"})

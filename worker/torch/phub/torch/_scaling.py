@@ -1,0 +1,47 @@
+"""GradScaler with the optimizer on the servers: its inf check is a vote of all workers."""
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from phub.client import Client
+from phub.errors import Error
+
+# A GradScaler hands itself to step where that has the argument grad_scaler, which PyTorch 2 warns of.
+warnings.filterwarnings("ignore", message=".*GradScaler is going to stop passing itself.*")
+
+
+class Scaling:
+    """Of a job that votes."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._overflows = False
+
+    def look_at(self, pushed: torch.Tensor) -> None:
+        """A gradient, as it travels."""
+        self._overflows = self._overflows or not bool(torch.isfinite(pushed).all())
+
+    def vote(self, scaler: Any) -> None:
+        """When all gradients of the step are pushed. The servers divide by the scale."""
+        self._client.vote(self._overflows, float(scaler.get_scale()))
+        self._overflows = False
+
+    def tell(self, scaler: Any, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        """Whether the step was left out, so that update() does the same to the scale at each worker. REQUIRES: key 0 was
+        waited for."""
+        skipped = self._client.was_skipped(0)
+        found = torch.full((1,), 1.0 if skipped else 0.0, device=device)
+        scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {device: found}
+
+
+def check(scaler: Any, votes: bool) -> None:
+    """Whether step() has what the job was made for. Raises Error."""
+    if votes and scaler is None:
+        raise Error("votes: the job takes each step's loss scale from a GradScaler, and step() has none: call "
+                    "scaler.step(optimizer), of a scaler that is enabled, or leave votes out")
+    if scaler is not None and not votes:
+        raise Error("GradScaler: the servers are to know of it when the job is made: say votes=True, or use autocast with "
+                    "bfloat16, which needs none")
