@@ -3,7 +3,8 @@
 //
 // The named methods are settings of these: bulk synchronous (no quorum), backup workers (quorum
 // N - b, late pushes dropped), asynchronous (quorum 1, late pushes added), stale synchronous
-// parallel (the same with a staleness), round robin (quorum 1, late pushes added, turns).
+// parallel (the same with a staleness), round robin (quorum 1, late pushes added, turns), Hogwild
+// (the same, hogwild).
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,9 @@ struct RoundPolicy {
   // Of a quorum of one with kAdd: a worker is replied to when the one before it, by index, has
   // pushed; so of a chunk one worker at a time has parameters that it computes with.
   bool turns = false;
+  // Of a quorum of one with kAdd: workers are on the server's host, and change the parameters that
+  // it shares with them themselves, without locks (kernels/hogwild.h); the server counts.
+  bool hogwild = false;
 
   bool waits_for_all() const { return quorum == 0; }
   bool operator==(const RoundPolicy&) const = default;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "common/base/loss_scale.h"
-#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/config/check.h"
 #include "common/config/compress.h"
@@ -13,6 +12,7 @@
 #include "common/config/model_names.h"
 #include "common/config/payload.h"
 #include "common/config/racks.h"
+#include "common/config/rounds.h"
 #include "common/plan/plan.h"
 
 namespace phub {
@@ -241,71 +241,6 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
       "contradicts transport: \"verbs\", which cannot be encrypted; use tcp, or remove one");
   check.require(security.token_file().empty() || security.nonce_file().empty(), "nonce_file",
                 "is instead of token_file; give one of them");
-}
-
-// What a round waits for is over before a worker gives up.
-void check_below_timeout(ConfigCheck& check, const WorkerConfig& config, const char* field,
-                         std::uint32_t ms) {
-  check.require(
-      ms < config.timeout_ms(), field,
-      fmt::format("{} is not below timeout_ms, {}, after which workers give up; lower it, "
-                  "or raise timeout_ms",
-                  ms, config.timeout_ms()));
-}
-
-void check_rounds(const WorkerConfig& config, ConfigCheck check) {
-  const RoundsConfig& rounds = config.rounds();
-  const std::uint32_t workers = config.workers();
-  check.require(rounds.has_quorum(), "quorum",
-                "is missing: rounds without it wait for all workers, as without `rounds`");
-  check.require(
-      !rounds.has_quorum() || (rounds.quorum() >= 1 && rounds.quorum() < workers), "quorum",
-      fmt::format("{} of {} workers: give 1 to workers - 1, or leave `rounds` out to wait "
-                  "for all",
-                  rounds.quorum(), workers));
-  check.in_range("grace_ms", rounds.grace_ms(), 0U, kGraceMsMax);
-  check.require(!rounds.has_patience_ms() ||
-                    (rounds.patience_ms() >= 1 && rounds.patience_ms() <= kGraceMsMax),
-                "patience_ms",
-                fmt::format("{}, allowed are 1 to {}", rounds.patience_ms(), kGraceMsMax));
-  check_below_timeout(check, config, "grace_ms", rounds.grace_ms());
-  check_below_timeout(check, config, "patience_ms", rounds.patience_ms());
-  check.one_of("late", rounds.late(), {"drop", "add"});
-  check.unused_unless(rounds.late() != "add", "grace_ms", "with late: \"add\": nobody waits");
-  check.unused_unless(rounds.late() != "add", "patience_ms", "with late: \"add\": nobody waits");
-  check.one_of("weight", rounds.weight(), {"one", "staleness", "samples"});
-  check.require(rounds.weight() != "staleness" || rounds.late() == "add", "weight",
-                "\"staleness\" means nothing with late: \"drop\"; use late: \"add\"");
-  const bool takes_turns = rounds.turns();
-  check.require(!takes_turns || (rounds.quorum() == 1 && rounds.late() == "add"), "turns",
-                "needs quorum: 1 and late: \"add\": each push is a round of its own; set these");
-  check.unused_unless(!takes_turns, "staleness", "with turns: nobody is ahead");
-  check.require(!takes_turns || rounds.weight() == "one", "weight",
-                fmt::format("\"{}\" means nothing with turns: each push is a round of its own, and "
-                            "none is late; use \"one\"",
-                            rounds.weight()));
-  check.require(config.order() != "deterministic", "quorum",
-                "contradicts order: \"deterministic\", for time decides what a round has; set "
-                "order: \"arrival\"");
-  check.require(config.racks_size() == 0, "quorum",
-                "contradicts racks, whose sums have every worker's push; remove one");
-  const auto rule = parse_rule_kind(config.optimizer().rule());
-  check.require(!rule || !needs_whole_keys(*rule), "quorum",
-                fmt::format("contradicts optimizer.rule: \"{}\", which needs one set of pushes for "
-                            "all of a tensor; use \"momentum\"",
-                            config.optimizer().rule()));
-  check.require(!config.optimizer().has_clip_norm(), "quorum",
-                "contradicts optimizer.clip_norm, whose norm is of one set of pushes for all keys; "
-                "leave one out");
-  check.require(!config.train().has_share() || rounds.weight() == "samples", "quorum",
-                "contradicts train.share, whose weights add up where every worker's push counts; "
-                "use weight: \"samples\", or leave one out");
-  check.require(!config.train().loss_scale().has_dynamic(), "quorum",
-                "contradicts train.loss_scale.dynamic, for which every worker votes; use a fixed "
-                "factor");
-  check.require(!config.train().snapshot(), "quorum",
-                "contradicts train.snapshot: there is no step that all chunks have; take snapshots "
-                "with phubctl");
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {

@@ -264,7 +264,7 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
   PHUB_ASSIGN_OR_RETURN(auto parameters,
                         target.guards_memory
                             ? map_peer_memory(shared, shared_bytes, PeerAccess::kRead)
-                            : Mapping::of_file(shared, shared_bytes, false));
+                            : Mapping::of_file(shared, shared_bytes, target.writes_parameters));
   PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));
   connection.peer_memory = std::move(parameters);
   connection.socket = std::move(shaken.socket);

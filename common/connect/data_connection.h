@@ -20,7 +20,8 @@ struct DataTarget {
   const JoinInfo* joined = nullptr;
   std::uint32_t core = 0;
   std::chrono::milliseconds timeout{0};
-  bool guards_memory = false;  // shm: map the server's memory as a stranger's (peer_memory.h)
+  bool guards_memory = false;      // shm: map the server's memory as a stranger's (peer_memory.h)
+  bool writes_parameters = false;  // shm: the server shares them for that (rounds.hogwild)
   transport::CongestionControl congestion_control = {};  // tcp
 };
 

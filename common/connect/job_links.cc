@@ -26,8 +26,14 @@ Status JobLinks::allocate() {
                            shared_memory_bytes(plan(), size_of(job_.wire_type), job_.checksums),
                            shares ? Pages::kTransparent : pages));
   if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
+  if (job_.hogwild && choices_.name != "shm") {
+    return {Code::kFailedPrecondition,
+            "rounds.hogwild: the server is reached over " + choices_.name + " (" + choices_.reason +
+                "), and workers change parameters in memory that they share with it; start them "
+                "on the server's host"};
+  }
   const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1 &&
-                        !job_.has_quorum && !job_.passes_norms;
+                        (!job_.has_quorum || job_.hogwild) && !job_.passes_norms;
   if (!in_place) {
     const std::size_t bytes = job_.passes_norms
                                   ? parameters_and_norms_bytes(plan(), size_of(job_.wire_type))
@@ -77,6 +83,7 @@ Status JobLinks::connect_core(std::uint32_t server, std::uint32_t core) {
   const DataTarget target{.joined = &joined,
                           .core = core,
                           .timeout = job_.timeout,
+                          .writes_parameters = job_.hogwild,
                           .congestion_control = job_.congestion_control};
   const std::string& transport = choices_.by_server[server].transport;
   if (transport == "tcp") {

@@ -36,6 +36,7 @@ struct LinkedJob {
   bool has_quorum = false;
   bool checksums = false;          // of each pushed chunk
   bool has_sparse_pushes = false;  // then replies over tcp may be sparse too
+  bool hogwild = false;            // this worker changes the parameters that the server shares
   // It clips over several servers, whose cores tell norms.
   bool passes_norms = false;
 };
@@ -51,6 +52,8 @@ class JobLinks {
   // The arenas, laid out as the plan says.
   std::byte* gradients() const { return memory_->data() + gradients_offset_; }
   const std::byte* parameters() const { return parameters_; }
+  // Where workers change them. REQUIRES: LinkedJob::hogwild.
+  std::byte* shared_parameters() const { return published_->data(); }
 
   // From now on gradients are pushed from there: Client::push_from. REQUIRES: the exchange is idle.
   Result<std::string> push_from(ExportedMemoryPointer gpu);

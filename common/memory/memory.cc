@@ -134,6 +134,16 @@ Status SharedMemory::seal_against_writers() {
   return errno_status("sealing shared memory against writers");
 }
 
+Result<UniqueFd> SharedMemory::share() const {
+  // What is sealed stays so: no reader of the others can be shut out.
+  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SEAL) != 0) {
+    return errno_status("sealing shared memory against seals");
+  }
+  UniqueFd shared(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!shared) return errno_status("a descriptor of shared memory", Code::kResourceExhausted);
+  return shared;
+}
+
 Result<UniqueFd> SharedMemory::share_read_only() {
   PHUB_RETURN_IF_ERROR(seal_against_writers());
   const std::string path = "/proc/self/fd/" + std::to_string(fd_.get());

@@ -71,6 +71,9 @@ class SharedMemory {
   // The same, and no page can be taken away from now on, by nobody; nobody can map it writable any
   // more. What a reader who does not trust us insists on (peer_memory.h).
   Status commit();
+  // A descriptor through which it can be read and written; nobody can seal it any more. Error:
+  // kResourceExhausted.
+  Result<UniqueFd> share() const;
   // A descriptor through which the memory can only be read; from now on nobody can map it
   // writable, through any descriptor.
   Result<UniqueFd> share_read_only();

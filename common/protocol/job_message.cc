@@ -20,7 +20,8 @@ Result<RoundPolicy> rounds_from(const control::RoundPolicy& message) {
       .staleness = message.has_staleness() ? message.staleness() : kAnyStaleness,
       .late = late,
       .weight = weight,
-      .turns = message.turns()};
+      .turns = message.turns(),
+      .hogwild = message.hogwild()};
 }
 
 void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
@@ -31,6 +32,7 @@ void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
   message.set_late(message_of(rounds.late));
   message.set_weight(message_of(rounds.weight));
   message.set_turns(rounds.turns);
+  message.set_hogwild(rounds.hogwild);
 }
 
 AdaptiveOptions adaptive_from(const control::JobSpec& message) {

@@ -19,6 +19,12 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
     return PushResult::kDropped;
   }
   if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->hypers.of(push.slot);
+  if (rounds_->policy().hogwild) {  // the worker has changed the parameters
+    if (own.staged) staging_.give(own.data);
+    chunk.sum.pushes = 1;
+    complete(push.slot);
+    return PushResult::kCompleted;
+  }
   const std::uint32_t elements = chunk.place.elements;
   chunk.sum.weight += weight;
   sums_.add_weighted(push.slot, own, weight, chunk.sum, elements);

@@ -24,9 +24,9 @@ struct JobMemory {
   const ServerArena arena;  // where each of those below has a chunk
   const std::size_t rack_words_bytes;
   const std::size_t parameters_bytes;  // of `published`; behind them lines of norms may follow
-  // What workers read, in the wire type; local workers map it read-only.
+  // What workers read, in the wire type; local workers map it read-only, but for rounds.hogwild.
   std::unique_ptr<SharedMemory> published;
-  UniqueFd published_fd;            // read-only, for workers
+  UniqueFd published_fd;            // for workers
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
   std::unique_ptr<Mapping> state;   // fp32 optimizer state, array behind array; null: none
   // What is pushed to the racks above: for each core a line of words, then sums, in fp32 at most;
@@ -48,7 +48,9 @@ struct JobMemory {
     }
     PHUB_ASSIGN_OR_RETURN(memory->published,
                           SharedMemory::create("phub-parameters", published, published_pages));
-    PHUB_ASSIGN_OR_RETURN(memory->published_fd, memory->published->share_read_only());
+    PHUB_ASSIGN_OR_RETURN(memory->published_fd, layout.rounds.hogwild
+                                                    ? memory->published->share()
+                                                    : memory->published->share_read_only());
     if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
     }

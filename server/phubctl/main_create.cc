@@ -124,6 +124,10 @@ void declare_job_rounds(CLI::App& sub, RoundOptions& rounds, CLI::Option* file) 
                "With --quorum 1 --late add: a worker is replied to when the one before it has "
                "pushed, so that one computes at a time")
       ->needs(quorum);
+  sub.add_flag("--hogwild", rounds.hogwild,
+               "With --quorum 1 --late add, over shm: workers change the shared parameters "
+               "themselves, without locks")
+      ->needs(quorum);
 }
 
 void declare_job_racks(CLI::App& sub, JobOptions& job, CLI::Option* file) {

@@ -11,6 +11,7 @@
 #include "worker/client/client_options.h"
 #include "worker/client/failure.h"
 #include "worker/client/phub.h"
+#include "worker/client/shared_steps.h"
 #include "worker/compress/compressor.h"
 
 namespace phub {
@@ -33,6 +34,8 @@ struct Client::State {
   Status check_key(KeyId key) const;
   Status check_push(KeyId key) const;
   Status start_push(KeyId key);
+  // Of rounds.hogwild: what the server does otherwise.
+  void step_shared(KeyId key);
   void say(Hyper hyper);
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless();
@@ -111,6 +114,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
                         .has_quorum = !options.rounds.waits_for_all(),
                         .checksums = options.checksums,
                         .has_sparse_pushes = options.compress.encoding == Encoding::kSparse,
+                        .hogwild = options.rounds.hogwild,
                         .passes_norms = options.clip_norm > 0.0F && options.servers.size() > 1},
                        std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
@@ -157,8 +161,16 @@ Status Client::State::start_push(KeyId key) {
   PHUB_RETURN_IF_ERROR(check_push(key));
   if (key == 0) ++rounds;
   pushes.push(key);
+  if (options.rounds.hogwild && !initialising) step_shared(key);
   driver->push(key);
   return {};
+}
+
+void Client::State::step_shared(KeyId key) {
+  const std::uint64_t offset = links->plan().key_offset[key];
+  auto* const shared = reinterpret_cast<float*>(links->shared_parameters()) + offset;
+  const auto* const own = reinterpret_cast<const float*>(links->gradients()) + offset;
+  client::step_shared(options, keys[key], said, {shared, keys[key].elements}, own);
 }
 
 bool Client::State::hopeless() {

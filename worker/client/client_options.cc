@@ -6,6 +6,7 @@
 
 #include "common/rendezvous/rendezvous.h"
 #include "common/transport/tcp/congestion.h"
+#include "worker/client/shared_steps.h"
 #include "worker/compress/compressor.h"
 
 namespace phub::client {
@@ -128,6 +129,7 @@ Status check_options(const ClientOptions& options) {
                                         " has no trust coefficient: leave it out, or choose lars"};
   }
   PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.rule));
+  PHUB_RETURN_IF_ERROR(check_hogwild(options));
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
     return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +

@@ -49,6 +49,7 @@ Status read_rounds(const phub_options& options, phub::ClientOptions& result) {
   rounds.quorum = options.quorum;
   rounds.grace_ms = options.grace_ms;
   rounds.turns = options.turns != 0;
+  rounds.hogwild = options.hogwild != 0;
   if (options.patience_ms > 0) {
     rounds.patience_ms = options.patience_ms;
   } else if (options.quorum > 0) {

@@ -58,6 +58,8 @@ typedef struct {
   int turns;     /* 1: of quorum 1, late "add": workers are replied to one by one, in turn */
   int checksums; /* 1: each pushed chunk goes with a checksum, and another one at the server ends
                     the job */
+  int hogwild; /* 1: of quorum 1, late "add", over shm, rule "sgd" or "elastic": workers change the
+                  shared parameters themselves, without locks; read them as others write */
 } phub_options;
 
 typedef struct {

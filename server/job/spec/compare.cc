@@ -90,6 +90,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(
       same("rounds.weight", name_of(existing.rounds.weight), name_of(joining.rounds.weight)));
   PHUB_RETURN_IF_ERROR(same("rounds.turns", existing.rounds.turns, joining.rounds.turns));
+  PHUB_RETURN_IF_ERROR(same("rounds.hogwild", existing.rounds.hogwild, joining.rounds.hogwild));
   PHUB_RETURN_IF_ERROR(
       same("watch_values", name_of(existing.watch_values), name_of(joining.watch_values)));
   PHUB_RETURN_IF_ERROR(same("checksums", existing.checksums, joining.checksums));

@@ -28,6 +28,37 @@ Status validate_turns(const RoundPolicy& rounds) {
   return {};
 }
 
+// What servers would do with each push is the workers', and is done where all see it.
+Status validate_hogwild(const JobSpec& spec) {
+  const RoundPolicy& rounds = spec.rounds;
+  if (rounds.quorum != 1 || rounds.late != LatePushes::kAdd || rounds.turns) {
+    return invalid(
+        "rounds.hogwild: needs rounds.quorum 1 and rounds.late add, without turns: workers change "
+        "parameters whenever they can");
+  }
+  if (rounds.weight != PushWeight::kOne) {
+    return invalid("rounds.weight: {} means nothing with rounds.hogwild; choose one",
+                   name_of(rounds.weight));
+  }
+  if (spec.rule != RuleKind::kSgd && !is_elastic(spec.rule)) {
+    return invalid(
+        "rule: {} has state or no parameters, and rounds.hogwild changes parameters alone; choose "
+        "sgd or elastic",
+        name_of(spec.rule));
+  }
+  if (spec.wire_type != DataType::kFloat32) {
+    return invalid("wire_type: {} is not what rounds.hogwild changes; choose fp32",
+                   name_of(spec.wire_type));
+  }
+  if (spec.encoding != Encoding::kDense || spec.loss_scale.kind != LossScaling::kNone ||
+      spec.ema_decay > 0.0 || spec.checksums || spec.watch_values != WatchValues::kOff) {
+    return invalid(
+        "rounds.hogwild: contradicts encoding, loss_scaling, ema_decay, checksums and "
+        "watch_values: servers do not look at pushes; leave these out");
+  }
+  return {};
+}
+
 // A quorum contradicts what needs everybody's pushes of a round.
 Status validate_quorum(const JobSpec& spec) {
   const RoundPolicy& rounds = spec.rounds;
@@ -83,6 +114,7 @@ Status validate_quorum(const JobSpec& spec) {
     return invalid(
         "rounds.weight: staleness means nothing where rounds.late is drop; set that to add");
   }
+  if (rounds.hogwild) return validate_hogwild(spec);
   return rounds.turns ? validate_turns(rounds) : Status();
 }
 
@@ -115,7 +147,8 @@ Status validate_rounds(const JobSpec& spec) {
   if (!spec.rounds.waits_for_all()) return validate_quorum(spec);
   if (spec.rounds == RoundPolicy()) return {};
   return invalid(
-      "rounds: grace_ms, patience_ms, staleness, late, weight and turns mean nothing without "
+      "rounds: grace_ms, patience_ms, staleness, late, weight, hogwild and turns mean nothing "
+      "without "
       "rounds.quorum; give it, or leave them out");
 }
 

@@ -35,6 +35,7 @@ struct RoundOptions {
   std::string late = "drop";
   std::string weight = "one";
   bool turns = false;
+  bool hogwild = false;
 };
 
 // What `job create` is given: a file, or the fields.

@@ -197,6 +197,7 @@ Status add_rounds(const RoundOptions& options, control::JobSpec& spec) {
   rounds.set_late(late);
   rounds.set_weight(weight);
   rounds.set_turns(options.turns);
+  rounds.set_hogwild(options.hogwild);
   return {};
 }
 

@@ -66,6 +66,7 @@ void add_rounds(const control::JobInfo& job, Table& table) {
   table.add({"late pushes", rounds.late() == control::LATE_PUSHES_ADD ? "added" : "dropped"});
   table.add({"weight of a push", std::string(weight_of_push(rounds.weight()))});
   table.add({"turns", rounds.turns() ? "one worker after the other" : "none"});
+  if (rounds.hogwild()) table.add({"hogwild", "workers change the shared parameters themselves"});
   table.add(
       {"chunks' rounds",
        fmt::format("{}, {} not of everybody, {} of these after their grace, {} without quorum",

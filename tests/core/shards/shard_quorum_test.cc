@@ -233,6 +233,18 @@ TEST_CASE("a stale push weighs less, in every wire type, staged or in place") {
   }
 }
 
+TEST_CASE("with hogwild pushes are counted, and parameters are the workers' to change") {
+  QuorumRig rig(3, {.quorum = 1, .late = LatePushes::kAdd, .hogwild = true}, RuleKind::kSgd);
+  for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
+  for (const bool staged : {false, true}) {
+    CHECK(rig.push(1, 4.0F, staged) == PushResult::kCompleted);
+    CHECK(rig.released() == Workers{1});
+    CHECK(rig.result() == 10.0F);
+  }
+  CHECK(rig.push(2, 4.0F) == PushResult::kCompleted);
+  CHECK(rig.late(2).pushes[LateCounters::bucket(2)].value() == 1);
+}
+
 TEST_CASE("by samples a mean is over those of who came") {
   const bool staged = GENERATE(true, false);
   for (const LatePushes late : {LatePushes::kDrop, LatePushes::kAdd}) {

@@ -51,10 +51,11 @@ class QuorumTest(unittest.TestCase):
              "--transport", transport, "--index", str(index), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def start(self, rounds, transport, *more, slow=None, workers=3, train=""):
+    def start(self, rounds, transport, *more, slow=None, workers=3, train="", rule="momentum"):
         """`slow`: the index of a worker that computes 16 times as much for each step."""
         config = self.folder / "train.textproto"
-        config.write_text((CONFIG % (train, rounds)).replace("workers: 3", f"workers: {workers}"))
+        text = (CONFIG % (train, rounds)).replace("workers: 3", f"workers: {workers}")
+        config.write_text(text.replace('rule: "momentum"', f'rule: "{rule}"'))
         slower = self.folder / "slower.textproto"
         slower.write_text(config.read_text().replace("batch: 4", "batch: 4 accumulate: 16"))
         for index in range(workers):
@@ -173,6 +174,13 @@ class Quorum(QuorumTest):
             with self.subTest(slow=slow, rounds=rounds):
                 self.start(rounds, "tcp" if slow == 3 else "shm", "--max-steps", "20", slow=slow, workers=8)
                 self.all_end_well()
+
+    def test_workers_that_change_the_shared_parameters_themselves_train(self):
+        for rule, train in (("sgd", ""), ("momentum", 'payload: "weights"')):
+            with self.subTest(train):
+                self.start('quorum: 1 late: "add" hogwild: true', "shm", "--max-steps", "40", train=train, rule=rule)
+                self.all_end_well()
+                self.assertRegex(self.server.table("job", "inspect", "quorum"), r"hogwild +workers change")
 
     def test_shares_of_a_batch_weigh_by_their_samples(self):
         self.start('quorum: 2 weight: "samples"', "shm", "--max-steps", "20", train='share: "auto"')

@@ -148,6 +148,11 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
          s.deterministic = false;
          s.rounds = {.quorum = 0, .turns = true};
        }},
+      {"rounds.hogwild: needs rounds.quorum 1 and rounds.late add",
+       [](JobSpec& s) {
+         s.deterministic = false;
+         s.rounds = {.quorum = 1, .hogwild = true};
+       }},
       {"rounds.turns: needs rounds.quorum 1, not 1, and rounds.late add",
        [](JobSpec& s) {
          s.deterministic = false;

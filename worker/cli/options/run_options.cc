@@ -111,7 +111,8 @@ RoundPolicy rounds_of(const WorkerConfig& config) {
           .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
           .late = kLatePushesWords.parse(rounds.late()).value(),
           .weight = kPushWeightWords.parse(rounds.weight()).value(),
-          .turns = rounds.turns()};
+          .turns = rounds.turns(),
+          .hogwild = rounds.hogwild()};
 }
 
 train::DataOptions data_of(const DataConfig& config) {

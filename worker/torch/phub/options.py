@@ -48,6 +48,7 @@ class Options:
     watch_values: Optional[str] = None
     turns: bool = False
     checksums: bool = False
+    hogwild: bool = False
 
     def for_c(self) -> _library.Options:
         """Raises Error where it names no server."""

@@ -107,6 +107,24 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
        "rounds.staleness:", "nobody is ahead"},
       {"rounds { quorum: 1 late: \"add\" turns: true weight: \"staleness\" }",
        "rounds.weight:", "none is late"},
+      {"rounds { quorum: 1 hogwild: true }", "rounds.hogwild:", "late: \"add\", without turns"},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true turns: true }",
+       "rounds.hogwild:", "without turns"},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true weight: \"samples\" }",
+       "rounds.weight: \"samples\" means nothing with hogwild", "\"one\""},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true }", "rounds.hogwild:", "rule \"sgd\""},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" } "
+       "transport: \"tcp\"",
+       "rounds.hogwild: contradicts transport: \"tcp\"", "use \"shm\""},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" } "
+       "wire_type: \"bf16\"",
+       "rounds.hogwild: contradicts wire_type: \"bf16\"", "fp32"},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" } "
+       "servers: \"a:1\" servers: \"b:1\"",
+       "rounds.hogwild: is for one server", "leave one"},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" } "
+       "checksums: true",
+       "rounds.hogwild: contradicts train.compress", "leave these out"},
       {"rounds { quorum: 3 } optimizer { rule: \"lars\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { rule: \"lamb\" }", "rounds.quorum:", "momentum"},
       {"rounds { quorum: 3 } optimizer { clip_norm: 1 }", "rounds.quorum:", "optimizer.clip_norm"},
@@ -135,6 +153,8 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
              Contains("rounds.quorum:") && Contains("order: \"arrival\""));
   for (const char* const right :
        {"rounds { quorum: 1 late: \"add\" staleness: 3 }",
+        "rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" }",
+        "rounds { quorum: 1 late: \"add\" hogwild: true } train { payload: \"weights\" }",
         "rounds { quorum: 3 weight: \"samples\" } train { share: \"auto\" }",
         "rounds { quorum: 1 late: \"add\" turns: true } train { payload: \"delta\" }"}) {
     CHECK(worker_error(head + right) == "no error");
