@@ -20,7 +20,7 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
   }
   if (leads || chunk.sum.pushes == 0) chunk.hyper = rounds_->hypers.of(push.slot);
   if (rounds_->policy().hogwild) {  // the worker has changed the parameters
-    if (own.staged) staging_.give(own.data);
+    if (push.staged) staging_.give(push.data);
     chunk.sum.pushes = 1;
     complete(push.slot);
     return PushResult::kCompleted;
