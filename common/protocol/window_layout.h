@@ -13,9 +13,7 @@
 namespace phub {
 
 struct WindowLayout {
-  static constexpr std::uint64_t kHyper = 0;  // bytes from the start of the window, as all here
-  static constexpr std::uint64_t kVote = 32;  // in the Hyper's line, as the norm is
-  std::vector<std::uint64_t> slots;
+  std::vector<std::uint64_t> slots;  // bytes from the start of the window, as all here
   // By slot, where a local worker puts a chunk's checksum; empty: there are none, or they follow
   // what is pushed.
   std::vector<std::uint64_t> checksums = {};

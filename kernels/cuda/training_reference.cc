@@ -21,6 +21,10 @@ void for_each(const Arguments& a, Size size, Visit visit) {
   }
 }
 
+float gradient_at(const OptimizerStep& a, const OptimizedTensor& t, std::int64_t i) {
+  return load(t.gradient, t.gradient_type, i) * a.gradient_scale;
+}
+
 double square(float value) { return double{value} * double{value}; }
 
 float trust_of(const OptimizerStep& a, double weights, double gradients) {
@@ -36,7 +40,7 @@ void find_trust(const OptimizerStep& a) {
     double weights = 0.0, gradients = 0.0;
     for (std::int64_t i = 0; i < tensor.elements; ++i) {
       weights += square(tensor.weights[i]);
-      gradients += square(load(tensor.gradient, tensor.gradient_type, i) * a.gradient_scale);
+      gradients += square(gradient_at(a, tensor, i));
     }
     a.trust[t] = tensor.decays ? trust_of(a, weights, gradients) : 1.0F;
   }
@@ -72,10 +76,6 @@ float adam_change(const AdaptiveStep& k, const OptimizedTensor& t, std::int64_t 
 float lamb_direction(const OptimizerStep& a, const OptimizedTensor& t, std::int64_t i) {
   const float decay = t.decays ? a.weight_decay * t.weights[i] : 0.0F;
   return adam_change(*a.factors, t, i) + decay;
-}
-
-float gradient_at(const OptimizerStep& a, const OptimizedTensor& t, std::int64_t i) {
-  return load(t.gradient, t.gradient_type, i) * a.gradient_scale;
 }
 
 // Brings the means to this step.
@@ -187,7 +187,7 @@ void run(const OptimizerStep& a) {
                     [&](const OptimizedTensor& t, std::int64_t i) { update_adaptive(a, t, i); });
   }
   for_each(a, size, [&](const OptimizedTensor& t, std::int64_t i) {
-    const float gradient = load(t.gradient, t.gradient_type, i) * a.gradient_scale;
+    const float gradient = gradient_at(a, t, i);
     const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;
     const float rate = lars ? a.learning_rate * a.trust[&t - a.tensors] : 1.0F;
     t.velocity[i] = a.momentum * t.velocity[i] + rate * decayed;

@@ -148,14 +148,6 @@ std::size_t Replies::take_replies(Connection& connection, std::span<Write> write
   return count;
 }
 
-void Replies::shorten(const Connection& connection, std::span<Write> replies) {
-  for (Write& reply : replies) {
-    const auto payload = connection.job->shard.smallest_reply(wire::reply_slot_of(reply.immediate));
-    reply.data = payload.data();
-    reply.bytes = static_cast<std::uint32_t>(payload.size());
-  }
-}
-
 // The same of what goes to a rack above: sums.
 std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) {
   std::size_t count = 0;
@@ -167,6 +159,15 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
                        .immediate = wire::immediate(slot, connection.epoch)};
   }
   return count;
+}
+
+// Of those that are smaller so, what changed alone (server/chunks/sparse_replies.h).
+void Replies::shorten(const Connection& connection, std::span<Write> replies) {
+  for (Write& reply : replies) {
+    const auto payload = connection.job->shard.smallest_reply(wire::reply_slot_of(reply.immediate));
+    reply.data = payload.data();
+    reply.bytes = static_cast<std::uint32_t>(payload.size());
+  }
 }
 
 // One of those that are owed. REQUIRES: room for it.

@@ -47,8 +47,8 @@ class Replies {
   void send_word(Connection& connection);
   std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
                            std::uint64_t now);
-  static void shorten(const Connection& connection, std::span<transport::Write> replies);
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
+  static void shorten(const Connection& connection, std::span<transport::Write> replies);
   void complete_below(JobOnCore& job, std::uint32_t slot);
   void mark(Connection& connection);
 

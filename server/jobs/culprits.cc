@@ -41,6 +41,18 @@ void name_in_log(Job& job, Member& member, const WorkerValues& values) {
                job.named == kNamedMax ? " note=\"others are counted only\"" : "");
 }
 
+// Of the findings that have a push the one whose round is the earliest.
+template <typename Found, typename RoundOf>
+std::uint32_t seat_of_earliest(const std::vector<Found>& found, RoundOf round_of) {
+  std::uint32_t first = 0;
+  for (std::uint32_t seat = 0; seat < found.size(); ++seat) {
+    if (found[seat].pushes == 0) continue;
+    const bool is_earlier = round_of(found[seat]) < round_of(found[first]);
+    if (found[first].pushes == 0 || is_earlier) first = seat;
+  }
+  return first;
+}
+
 }  // namespace
 
 std::string key_name(const JobSpec& spec, std::uint32_t key) {
@@ -55,23 +67,11 @@ std::string describe(const NotFinite& found, const JobSpec& spec) {
 }
 
 std::uint32_t first_culprit(const std::vector<WorkerValues>& values) {
-  std::uint32_t first = 0;
-  for (std::uint32_t seat = 0; seat < values.size(); ++seat) {
-    if (values[seat].pushes == 0) continue;
-    const bool is_earlier = values[seat].first.round < values[first].first.round;
-    if (values[first].pushes == 0 || is_earlier) first = seat;
-  }
-  return first;
+  return seat_of_earliest(values, [](const WorkerValues& of) { return of.first.round; });
 }
 
 std::uint32_t first_culprit(const std::vector<WorkerCorruption>& corruption) {
-  std::uint32_t first = 0;
-  for (std::uint32_t seat = 0; seat < corruption.size(); ++seat) {
-    if (corruption[seat].pushes == 0) continue;
-    const bool is_earlier = corruption[seat].round < corruption[first].round;
-    if (corruption[first].pushes == 0 || is_earlier) first = seat;
-  }
-  return first;
+  return seat_of_earliest(corruption, [](const WorkerCorruption& of) { return of.round; });
 }
 
 std::string describe(const WorkerCorruption& found, const JobSpec& spec, const std::string& who) {

@@ -16,8 +16,8 @@ std::string key_name(const JobSpec& spec, std::uint32_t key);
 // "NaN in key \"conv1\", element 5, in round 17", "... of the initial values".
 std::string describe(const NotFinite& found, const JobSpec& spec);
 
-// "worker 1 (host a, pid 5) pushed a chunk of key \"conv1\" in round 17 whose checksum ...", and
-// what to do.
+// "worker 1 (host a, pid 5) pushed a chunk of key \"conv1\" in round 17 that has not its checksum:
+// ...", and what to do.
 std::string describe(const WorkerCorruption& found, const JobSpec& spec, const std::string& who);
 
 // The seat whose first such push is of the earliest round. REQUIRES: there is one.

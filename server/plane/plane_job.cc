@@ -143,26 +143,16 @@ std::uint64_t PlaneJob::staging_bytes() const {
   return bytes;
 }
 
-// Copied by the cores between two rounds, where there is something to tell.
-std::vector<WorkerValues> PlaneJob::values() const {
-  std::vector<WorkerValues> all;
+// Copied by the cores between two rounds, where there is something to tell. `finder_of` tells of a
+// shard what has findings; null: it has none.
+template <typename Found, typename FinderOf>
+std::vector<Found> PlaneJob::found_by(FinderOf finder_of) const {
+  std::vector<Found> all;
   for (std::size_t core = 0; core < on_cores_.size(); ++core) {
-    const ValueWatch* const watch = on_cores_[core]->shard.watch();
-    if (watch == nullptr || watch->findings.value() == 0) continue;
-    std::vector<WorkerValues> here;
-    cores_.cores()[core]->call([&] { here = watch->workers(); });
-    add(here, all);
-  }
-  return all;
-}
-
-std::vector<WorkerCorruption> PlaneJob::corruption() const {
-  std::vector<WorkerCorruption> all;
-  for (std::size_t core = 0; core < on_cores_.size(); ++core) {
-    const PushChecks* const checks = std::as_const(on_cores_[core]->shard).checks();
-    if (checks == nullptr || checks->findings.value() == 0) continue;
-    std::vector<WorkerCorruption> here;
-    cores_.cores()[core]->call([&] { here = checks->workers(); });
+    const auto* const finder = finder_of(std::as_const(on_cores_[core]->shard));
+    if (finder == nullptr || finder->findings.value() == 0) continue;
+    std::vector<Found> here;
+    cores_.cores()[core]->call([&] { here = finder->workers(); });
     add(here, all);
   }
   return all;
@@ -193,8 +183,9 @@ JobCounters PlaneJob::counters() const {
   JobCounters counters;
   counters.rounds_before = layout_.rounds_before;
   for (const auto& on_core : on_cores_) add_counters(*on_core, layout_.rack, counters);
-  counters.values = values();
-  counters.corruption = corruption();
+  counters.values = found_by<WorkerValues>([](const Shard& shard) { return shard.watch(); });
+  counters.corruption =
+      found_by<WorkerCorruption>([](const Shard& shard) { return shard.checks(); });
   counters.reserved_page_bytes = memory_->reserved_page_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, memory] : verbs_) {

@@ -61,8 +61,8 @@ class PlaneJob {
   // Of parameters and state: what has come into memory with the first rounds; and tables.
   std::uint64_t touched_bytes() const;
   std::uint64_t staging_bytes() const;  // tcp's
-  std::vector<WorkerValues> values() const;
-  std::vector<WorkerCorruption> corruption() const;
+  template <typename Found, typename FinderOf>
+  std::vector<Found> found_by(FinderOf finder_of) const;
 
   const CoreSet& cores_;
   JobLayout layout_;

@@ -11,6 +11,7 @@
 #include "kernels/cuda/host_array.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/support/device_environment.h"
+#include "tests/cuda/support/require.h"
 #include "tests/cuda/support/step_comparison.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/nn/models/models.h"
@@ -21,16 +22,10 @@ namespace {
 using kernels::cuda::reference::load;
 using kernels::cuda::reference::store;
 using phub::testing::Difference;
+using phub::testing::require;
 using phub::testing::StepComparison;
 
 constexpr std::uint64_t kNoise = 99;
-
-template <typename T>
-T require(Result<T> result) {
-  INFO((result ? std::string() : result.error().message()));
-  REQUIRE(result);
-  return std::move(*result);
-}
 
 DataType type_of(const Buffer& buffer) {
   return buffer.type == ElementType::kFloat32   ? DataType::kFloat32

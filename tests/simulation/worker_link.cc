@@ -77,7 +77,7 @@ class ShmLink final : public WorkerLink {
     send_later(place, bytes, wire::immediate(slot, epoch));
   }
   void vote_later(const Vote& vote) override {
-    std::byte* const place = memory_->data() + WindowLayout::kVote;
+    std::byte* const place = memory_->data() + wire::kVoteOffset;
     std::memcpy(place, &vote, sizeof(vote));
     send_later(place, sizeof(vote), wire::immediate(wire::kVoteSlot, job_.layout.epoch));
   }

@@ -6,7 +6,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "tests/support/transports/fake_verbs.h"
+#include "tests/support/transports/fake_device.h"
 #include "tests/support/transports/verbs_pair.h"
 #include "tests/support/walled_memory.h"
 
@@ -17,15 +17,6 @@ using phub::testing::WalledMemory;
 using verbs::GpuPath;
 
 constexpr std::size_t kBytes = 3 * 4096 + 100;
-
-std::shared_ptr<const verbs::OpenDevice> device() { return *verbs::open_device("fake0", 1, 0); }
-
-struct Clean {  // every test starts and ends with nothing
-  Clean() { fake_verbs::reset(); }
-  ~Clean() { fake_verbs::reset(); }
-  Clean(const Clean&) = delete;
-  Clean& operator=(const Clean&) = delete;
-};
 
 void load_peer_memory(const WalledMemory& memory) {
   fake_verbs::behaviour().peer_memory = memory.bytes;

@@ -74,9 +74,9 @@ class Trainer {
   std::uint64_t steps_per_epoch() const {
     return parts_.loader.steps_per_epoch() / options_.accumulate;
   }
-  // Whether a step comes after another of its epoch.
-  // Of its gradient, before it is pushed.
+  // Of a step's gradient, before it is pushed.
   double own_weight() const { return options_.samples > 0.0F ? 1.0 : options_.share; }
+  // Whether a step comes after another of its epoch.
   bool is_within_epoch(std::uint64_t index) const {
     return index < last_step() && index % steps_per_epoch() > 0;
   }

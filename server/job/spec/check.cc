@@ -143,6 +143,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
   PHUB_RETURN_IF_ERROR(validate_encoding(spec));
   PHUB_RETURN_IF_ERROR(validate_rounds(spec));
+  PHUB_RETURN_IF_ERROR(validate_checksums(spec));
   PHUB_RETURN_IF_ERROR(validate_watch(spec));
   return validate_keys(spec, limits);
 }

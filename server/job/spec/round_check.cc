@@ -152,13 +152,15 @@ Status validate_rounds(const JobSpec& spec) {
       "rounds.quorum; give it, or leave them out");
 }
 
+Status validate_checksums(const JobSpec& spec) {
+  if (!spec.checksums || spec.racks.empty()) return {};
+  return invalid(
+      "checksums: are for jobs of one rack, but racks has {}; sums that servers push to each "
+      "other have none. Leave checksums out, or choose one rack",
+      spec.racks.size());
+}
+
 Status validate_watch(const JobSpec& spec) {
-  if (spec.checksums && !spec.racks.empty()) {
-    return invalid(
-        "checksums: are for jobs of one rack, but racks has {}; sums that servers push to each "
-        "other have none. Leave checksums out, or choose one rack",
-        spec.racks.size());
-  }
   const bool fails = spec.watch_values == WatchValues::kFail;
   if (!fails || spec.loss_scale.kind != LossScaling::kVoted) return {};
   return invalid(

@@ -11,6 +11,7 @@ namespace phub::server {
 // Errors: those of validate (check.h).
 Status validate_encoding(const JobSpec& spec);
 Status validate_rounds(const JobSpec& spec);
+Status validate_checksums(const JobSpec& spec);
 Status validate_watch(const JobSpec& spec);
 
 }  // namespace phub::server

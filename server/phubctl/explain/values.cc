@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/text/table.h"
@@ -17,6 +19,28 @@ std::string whose(const control::Member& member) {
                      member.process_id());
 }
 
+// At the beginning of a sentence.
+std::string whose_first(const control::Member& member) {
+  std::string words = whose(member);
+  words[0] = 'W';
+  return words;
+}
+
+// Of the members with a finding the one whose round is the earliest; null: none has any. `round_of`
+// tells it of a member; nothing: it has none.
+template <typename RoundOf>
+const control::Member* earliest(const control::JobInfo& job, RoundOf round_of) {
+  const control::Member* first = nullptr;
+  std::optional<std::uint64_t> earliest_round;
+  for (const control::Member& member : job.members()) {
+    const std::optional<std::uint64_t> round = round_of(member);
+    if (!round || (earliest_round && *round >= *earliest_round)) continue;
+    first = &member;
+    earliest_round = round;
+  }
+  return first;
+}
+
 std::string round_text(std::uint64_t round) {
   return round == 0 ? "the initial values" : fmt::format("round {}", round);
 }
@@ -24,17 +48,6 @@ std::string round_text(std::uint64_t round) {
 std::string place_text(const control::NotFinite& found) {
   return fmt::format("{} in \"{}\", element {}, {}", found.value(), found.key(), found.element(),
                      found.round() == 0 ? "initial value" : round_text(found.round()));
-}
-
-const control::Member* first_culprit(const control::JobInfo& job) {
-  const control::Member* first = nullptr;
-  for (const control::Member& member : job.members()) {
-    if (member.values().pushes() == 0) continue;
-    const bool is_earlier =
-        first == nullptr || member.values().first().round() < first->values().first().round();
-    if (is_earlier) first = &member;
-  }
-  return first;
 }
 
 // What a worker receives that is not finite makes its own gradients so.
@@ -81,18 +94,19 @@ std::optional<Reason> overflows(const control::JobInfo& job) {
 
 std::optional<Reason> not_finite(const control::JobInfo& job) {
   if (job.spec().loss_scaling() == control::LOSS_SCALING_VOTED) return overflows(job);
-  const control::Member* const first = first_culprit(job);
+  const auto* const first = earliest(job, [](const control::Member& member) {
+    const control::WorkerValues& values = member.values();
+    return values.pushes() == 0 ? std::nullopt : std::optional(values.first().round());
+  });
   if (first == nullptr) return {};
   const control::NotFinite& found = first->values().first();
-  std::string who = whose(*first);
-  who[0] = 'W';
   return Reason{
       .topic = "not finite",
-      .what =
-          fmt::format("{} was the first to push what is not finite: {} in key \"{}\", element "
-                      "{}, in {}; {} of its pushes have been so.{}",
-                      who, found.value(), found.key(), found.element(), round_text(found.round()),
-                      human_count(first->values().pushes()), others_text(job, *first)),
+      .what = fmt::format("{} was the first to push what is not finite: {} in key \"{}\", element "
+                          "{}, in {}; {} of its pushes have been so.{}",
+                          whose_first(*first), found.value(), found.key(), found.element(),
+                          round_text(found.round()), human_count(first->values().pushes()),
+                          others_text(job, *first)),
       .cure =
           "look at that worker's data and loss of the round; lower the learning rate, clip "
           "gradients, or use a loss scale, which leaves out such updates; `phubctl job inspect` "
@@ -115,21 +129,16 @@ std::string values_text(const control::JobInfo& job) {
 }
 
 std::optional<Reason> corrupt(const control::JobInfo& job) {
-  const control::Member* first = nullptr;
-  for (const control::Member& member : job.members()) {
-    if (!member.has_corruption()) continue;
-    if (first == nullptr || member.corruption().round() < first->corruption().round()) {
-      first = &member;
-    }
-  }
+  const auto* const first = earliest(job, [](const control::Member& member) {
+    return member.has_corruption() ? std::optional(member.corruption().round()) : std::nullopt;
+  });
   if (first == nullptr) return {};
-  std::string who = whose(*first);
-  who[0] = 'W';
   return Reason{
       .topic = "corrupt",
       .what = fmt::format("{} pushed a chunk of key \"{}\" that has not its checksum, in {}: bits "
                           "changed between its gradient and the sum.",
-                          who, first->corruption().key(), round_text(first->corruption().round())),
+                          whose_first(*first), first->corruption().key(),
+                          round_text(first->corruption().round())),
       .cure =
           "test that host's memory and network, and this one's, and go on from the last snapshot "
           "on others"};

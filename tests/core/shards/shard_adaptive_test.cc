@@ -30,9 +30,7 @@ TEST_CASE("adaptive rules have the bits of their specification in every order an
       for (const std::uint32_t workers : {1U, 3U}) {
         CAPTURE(name_of(rule), name_of(type), workers);
         ShardRig rig(deferred_layout(rule, workers, type));
-        RuleSpecification specification(rig.layout);
-        specification.initialise(noise(0));
-        rig.push_all(random, noise(0));
+        RuleSpecification specification = initialised(rig, random);
         for (std::uint32_t round = 1; round < 6; ++round) {
           rig.push_all(random, noise(round));
           specification.round(rig.layout.hyper, 1.0F, noise(round));
@@ -51,9 +49,7 @@ TEST_CASE("a round that votes leave out is none for the correction of the bias")
     JobLayout layout = deferred_layout(rule, 2, DataType::kFloat32);
     layout.loss_scale.kind = LossScaling::kVoted;
     ShardRig rig(layout);
-    RuleSpecification specification(rig.layout);
-    specification.initialise(noise(0));
-    rig.push_all(random, noise(0));
+    RuleSpecification specification = initialised(rig, random);
     for (std::uint32_t round = 1; round < 9; ++round) {
       const std::uint32_t overflow = round < 3 || round == 6 ? 1 : 0;
       rig.push_all(random, noise(round, 4.0F));
@@ -110,9 +106,7 @@ TEST_CASE("clipping has the bits of its specification, and of none where the nor
         ShardRig plain(layout);
         layout.clip_norm = clip_norm;
         ShardRig rig(layout);
-        RuleSpecification specification(rig.layout);
-        specification.initialise(noise(0));
-        rig.push_all(random, noise(0));
+        RuleSpecification specification = initialised(rig, random);
         plain.push_all(random, noise(0));
         for (std::uint32_t round = 1; round < 5; ++round) {
           rig.completed = 0;
@@ -135,9 +129,7 @@ TEST_CASE("a round whose norm is not finite is left out on all chunks, and is no
   JobLayout layout = deferred_layout(RuleKind::kAdam, 2, DataType::kFloat32);
   layout.clip_norm = 1.0F;
   ShardRig rig(layout);
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   for (std::uint32_t round = 1; round < 5; ++round) {
     const auto value = [round](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
       const bool here = round == 2 && worker == 1 && key == 1 && i == 4321;
@@ -258,9 +250,7 @@ TEST_CASE("the moving average begins with the parameters and follows their updat
 TEST_CASE("worker 0's learning rate holds for an adaptive rule from its round on") {
   std::mt19937 random(54);
   ShardRig rig(deferred_layout(RuleKind::kAdamW, 2, DataType::kFloat32));
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   for (std::uint32_t round = 1; round < 4; ++round) {
     rig.layout.hyper.learning_rate /= 2.0F;
     rig.push_all(random, noise(round));

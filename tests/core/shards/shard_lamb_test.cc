@@ -30,9 +30,7 @@ TEST_CASE("lamb has the bits of its specification in every order of arrival and 
         JobLayout layout = deferred_layout(RuleKind::kLamb, workers, type);
         layout.clip_norm = clip_norm;
         ShardRig rig(layout);
-        RuleSpecification specification(rig.layout);
-        specification.initialise(noise(0));
-        rig.push_all(random, noise(0));
+        RuleSpecification specification = initialised(rig, random);
         REQUIRE(rig.agrees(specification));
         for (std::uint32_t round = 1; round < 6; ++round) {
           rig.completed = 0;
@@ -53,9 +51,7 @@ TEST_CASE("lamb leaves out rounds by votes, and keys whose gradient is not finit
   JobLayout layout = deferred_layout(RuleKind::kLamb, 2, DataType::kFloat32);
   layout.loss_scale.kind = LossScaling::kVoted;
   ShardRig rig(layout);
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   for (std::uint32_t round = 1; round < 9; ++round) {
     const std::uint32_t overflow = round < 3 || round == 6 ? 1 : 0;
     const auto gradients = [&](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
@@ -79,9 +75,7 @@ TEST_CASE("lamb leaves out rounds by votes, and keys whose gradient is not finit
 TEST_CASE("a chunk of lamb is pushed again while its key is still being updated") {
   ShardRig rig(deferred_layout(RuleKind::kLamb, 1, DataType::kFloat32));
   std::mt19937 random(73);
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   for (std::uint32_t slot = 1; slot < 6; ++slot) rig.push(0, slot, true, noise(1));
   REQUIRE(rig.update_due(1) == std::vector<std::uint32_t>{1});
   CHECK(rig.push(0, 1, true, noise(2)) == PushResult::kDeferred);

@@ -16,9 +16,7 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
     for (const std::uint32_t workers : {1U, 2U, 5U}) {
       CAPTURE(name_of(type), workers);
       ShardRig rig(deferred_layout(RuleKind::kLars, workers, type));
-      RuleSpecification specification(rig.layout);
-      specification.initialise(noise(0));
-      rig.push_all(random, noise(0));
+      RuleSpecification specification = initialised(rig, random);
       REQUIRE(rig.completed == rig.shard->chunks());
       REQUIRE(rig.agrees(specification));
       for (std::uint32_t round = 1; round < 6; ++round) {
@@ -58,9 +56,7 @@ TEST_CASE(
 TEST_CASE("a chunk that is updated can be pushed again while its key is still being updated") {
   ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat32));
   std::mt19937 random(1);
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     rig.push(0, slot, false, noise(1));
   }
@@ -79,9 +75,7 @@ TEST_CASE("a chunk that is updated can be pushed again while its key is still be
 TEST_CASE("a key whose norm is not finite is left out, the others are updated") {
   ShardRig rig(deferred_layout(RuleKind::kLars, 2, DataType::kFloat32));
   std::mt19937 random(2);
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   const auto broken = [](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
     const bool here = worker == 1 && key == 1 && i == 4321;
     return here ? std::numeric_limits<float>::infinity() : noise(1)(worker, key, i);

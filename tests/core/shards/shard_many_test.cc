@@ -7,9 +7,7 @@ namespace phub::testing {
 namespace {
 
 void expect_rounds(ShardRig& rig, bool votes, std::mt19937& random) {
-  RuleSpecification specification(rig.layout);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   REQUIRE(rig.completed == rig.shard->chunks());
   for (std::uint32_t round = 1; round < 4; ++round) {
     rig.completed = 0;

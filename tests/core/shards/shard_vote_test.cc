@@ -39,9 +39,7 @@ TEST_CASE("voted rounds have the specification's bits; one vote against skips al
       for (const std::uint32_t workers : {1U, 3U}) {
         CAPTURE(name_of(rule), name_of(type), workers);
         ShardRig rig(voted_layout(rule, workers, type));
-        RuleSpecification specification(rig.layout);
-        specification.initialise(noise(0));
-        rig.push_all(random, noise(0));
+        RuleSpecification specification = initialised(rig, random);
         REQUIRE(rig.completed == rig.shard->chunks());
         std::uint64_t skipped = 0;
         float scale = 8.0F;
@@ -105,10 +103,8 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
 
 TEST_CASE("what is not finite though all votes say so is left out alone, and counted apart") {
   ShardRig rig(voted_layout(RuleKind::kMomentum, 2, DataType::kFloat32));
-  RuleSpecification specification(rig.layout);
   std::mt19937 random(8);
-  specification.initialise(noise(0));
-  rig.push_all(random, noise(0));
+  RuleSpecification specification = initialised(rig, random);
   const auto broken = [](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
     // Each is finite, their sum is not.
     return key == 1 && i == 4999 ? 3e38F : noise(1)(worker, key, i);
@@ -198,10 +194,8 @@ TEST_CASE(
     JobLayout layout = deferred_layout(RuleKind::kMomentum, 2, DataType::kFloat16);
     layout.loss_scale = {LossScaling::kStatic, 128.0F};
     ShardRig rig(layout);
-    RuleSpecification specification(rig.layout);
     std::mt19937 random(7);
-    specification.initialise(noise(0));
-    rig.push_all(random, noise(0));
+    RuleSpecification specification = initialised(rig, random);
     const auto broken = [](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
       // Too large for fp16: it travels as infinity.
       return worker == 0 && key == 3 && i == 7 ? 1e6F : noise(1, 128.0F)(worker, key, i);

@@ -11,6 +11,7 @@
 
 #include "tests/cuda/engines/device_graph_check.h"
 #include "tests/cuda/support/device_environment.h"
+#include "tests/cuda/support/require.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/cuda/planned/network.h"
 #include "worker/cuda/runtime/cuda_runtime.h"
@@ -20,13 +21,7 @@ namespace phub::nn::cuda {
 namespace {
 
 using phub::testing::Difference;
-
-template <typename T>
-T require(Result<T> result) {
-  INFO((result ? std::string() : result.error().message()));
-  REQUIRE(result);
-  return std::move(*result);
-}
+using phub::testing::require;
 
 // The largest batch of which network and arithmetic have room: some 20 GB and 15 of 256 images.
 std::uint32_t batch_with_room() {

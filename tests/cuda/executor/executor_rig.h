@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/cuda/support/host_runtime.h"
+#include "tests/cuda/support/require.h"
 #include "worker/cuda/executor/cuda_executor.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/nn/network.h"
@@ -21,18 +22,7 @@ namespace phub::nn::cuda::testing {
 
 using phub::testing::HostRunner;
 using phub::testing::HostRuntime;
-
-inline void require(const Status& status) {
-  INFO(status.message());
-  REQUIRE(status.ok());
-}
-
-template <typename T>
-T require(Result<T> result) {
-  INFO((result ? std::string() : result.error().message()));
-  REQUIRE(result);
-  return std::move(*result);
-}
+using phub::testing::require;
 
 // Arrays for all keys, and a step of gradient descent as soon as a layer's gradients are told.
 class Descent : public Hooks {

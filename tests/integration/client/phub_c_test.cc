@@ -83,6 +83,15 @@ struct Place {
 
 const std::vector<std::string> kNothingWrong(kWorkers);
 
+// Both keys are pushed and waited for; what went wrong.
+std::string exchange(const Worker& worker) {
+  if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+  return phub_wait_all(worker) == 0 ? "" : "wait_all";
+}
+std::string exchange(const Worker& worker, float rate, float scale) {
+  return phub_set_hyper(worker, rate, 0.0F, scale) == 0 ? exchange(worker) : "set_hyper";
+}
+
 }  // namespace
 
 TEST_CASE("keys are pushed and waited for one by one, all together, and both in one call") {
@@ -171,9 +180,7 @@ TEST_CASE(
     for (const float rate : {1.0F, 0.5F}) {
       const float before = worker.parameter(0)[0];
       worker.gradient(0)[0] = 2.0F;
-      if (phub_set_hyper(worker, rate, 0.0F, 1.0F) != 0) return "set_hyper";
-      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
-      if (phub_wait_all(worker) != 0) return "wait_all";
+      if (const std::string wrong = exchange(worker, rate, 1.0F); !wrong.empty()) return wrong;
       if (worker.parameter(0)[0] != before - rate * 4.0F) return "another step";
     }
     return "";
@@ -196,9 +203,7 @@ TEST_CASE("with a quorum of one a worker goes on alone, and a scale that is set 
     for (const float scale : {0.0F, 2.0F, 0.25F, 0.5F, 0.0F}) {
       const float before = worker.parameter(0)[0];
       worker.gradient(0)[0] = 2.0F;
-      if (phub_set_hyper(worker, 1.0F, 0.0F, scale) != 0) return "set_hyper";
-      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
-      if (phub_wait_all(worker) != 0) return "wait_all";
+      if (const std::string wrong = exchange(worker, 1.0F, scale); !wrong.empty()) return wrong;
       // 1 / workers is a mean, over the one who came.
       const float used = scale == 0.0F || scale == 0.5F ? 1.0F : scale;
       if (worker.parameter(0)[0] != before - used * 2.0F) return "another step";
@@ -224,9 +229,7 @@ TEST_CASE("a mean is over the samples that workers say they have") {
     for (const float samples : {1.0F, 3.0F}) {
       worker.gradient(0)[0] = is_first ? 2.0F : 6.0F;
       if (!is_first && phub_set_samples(worker, samples) != 0) return "set_samples";
-      if (phub_set_hyper(worker, 1.0F, 0.0F, 0.0F) != 0) return "set_hyper";
-      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
-      if (phub_wait_all(worker) != 0) return "wait_all";
+      if (const std::string wrong = exchange(worker, 1.0F, 0.0F); !wrong.empty()) return wrong;
       expected -= (2.0F + 6.0F * samples) / (1.0F + samples);
       if (worker.parameter(0)[0] != expected) return "another step";
     }
@@ -250,8 +253,7 @@ TEST_CASE("workers that take turns compute from each other's parameters, one by 
       if (worker.parameter(0)[0] != expected)
         return "another's push is missing, or one is too many";
       std::fill_n(worker.gradient(0), 2, 8.0F);
-      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
-      if (phub_wait_all(worker) != 0) return "wait_all";
+      if (const std::string wrong = exchange(worker); !wrong.empty()) return wrong;
       expected += 0.75F * (8.0F - expected);
     }
     return "";

@@ -166,4 +166,12 @@ inline RuleSpecification::Value noise(std::uint32_t round, float size = 1.0F) {
   };
 }
 
+// The specification of the rig's job, when both have the same initial values.
+inline RuleSpecification initialised(ShardRig& rig, std::mt19937& random) {
+  RuleSpecification specification(rig.layout);
+  specification.initialise(noise(0));
+  rig.push_all(random, noise(0));
+  return specification;
+}
+
 }  // namespace phub::testing

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 
-#include "common/protocol/job_message.h"
 #include "server/job/spec/check.h"
+#include "tests/support/server/carried_spec.h"
 
 namespace phub::server {
 namespace {
@@ -132,10 +132,7 @@ TEST_CASE("a rule's options cross the control plane, and defaults are those that
   spec.adaptive = {.beta1 = 0.0, .beta2 = 0.95, .epsilon = 1e-6};
   spec.clip_norm = 2.5F;
   spec.ema_decay = 0.999;
-  control::JobSpec message;
-  fill(spec, message);
-  add_keys(spec.keys, message);
-  const auto read = spec_from(message);
+  const auto read = testing::carried(spec);
   REQUIRE(read);
   CHECK(read->adaptive == spec.adaptive);
   CHECK(read->clip_norm == 2.5F);

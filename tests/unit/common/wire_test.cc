@@ -77,8 +77,11 @@ TEST_CASE("pushes land on lines of their own, after the control words, in whole 
       const WindowLayout landing = make_window_layout(plan, server, core, element_bytes);
       const auto& chunks = plan.core_chunks[server][core];
       REQUIRE(landing.slots.size() == chunks.size());
-      CHECK(WindowLayout::kVote >= WindowLayout::kHyper + sizeof(Hyper));
-      std::uint64_t end = WindowLayout::kVote + sizeof(Vote);
+      std::uint64_t end = 0;
+      for (const std::uint32_t word : {wire::kHyperSlot, wire::kVoteSlot, wire::kNormSlot}) {
+        CHECK(wire::offset_in_line(word) >= end);
+        end = wire::offset_in_line(word) + wire::word_bytes(word);
+      }
       for (std::size_t slot = 0; slot < chunks.size(); ++slot) {
         CHECK(landing.slots[slot] % 64 == 0);
         CHECK(landing.slots[slot] >= end);

@@ -1,9 +1,9 @@
 // A job with checksums: who pushed what has not its own ends it, by name.
 #include <catch2/catch.hpp>
 
-#include "common/protocol/job_message.h"
 #include "server/job/spec/check.h"
 #include "server/rpc/messages/messages.h"
+#include "tests/support/server/carried_spec.h"
 #include "tests/support/server/job_table_fixture.h"
 
 namespace phub::testing {
@@ -72,10 +72,7 @@ TEST_CASE("checksums cross the control plane, all workers have them, and a job o
   for (const bool checksums : {true, false}) {
     JobSpec spec = spec_of(2);
     spec.checksums = checksums;
-    control::JobSpec message;
-    fill(spec, message);
-    add_keys(spec.keys, message);
-    const auto read = spec_from(message);
+    const auto read = carried(spec);
     REQUIRE(read);
     CHECK(read->checksums == checksums);
     CHECK(validate(spec).ok());

@@ -7,9 +7,9 @@
 #include <limits>
 #include <sstream>
 
-#include "common/protocol/job_message.h"
 #include "server/job/spec/check.h"
 #include "server/rpc/messages/messages.h"
+#include "tests/support/server/carried_spec.h"
 #include "tests/support/server/job_table_fixture.h"
 
 namespace phub::testing {
@@ -139,10 +139,7 @@ TEST_CASE(
   for (const WatchValues watch : {WatchValues::kOff, WatchValues::kName, WatchValues::kFail}) {
     JobSpec spec = spec_of(2);
     spec.watch_values = watch;
-    control::JobSpec message;
-    fill(spec, message);
-    add_keys(spec.keys, message);
-    const auto read = spec_from(message);
+    const auto read = carried(spec);
     REQUIRE(read);
     CHECK(read->watch_values == watch);
     CHECK(validate(spec).ok());

@@ -12,14 +12,6 @@ constexpr float kWrong[] = {std::numeric_limits<float>::infinity(),
                             -std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()};
 
-constexpr AdaptiveStep kLookedAtStep = {.keep_mean = 0.9F,
-                                        .add_mean = 0.1F,
-                                        .keep_square = 0.999F,
-                                        .add_square = 0.001F,
-                                        .rate = 0.3F,
-                                        .root_scale = 7.0F,
-                                        .epsilon = 1e-8F};
-
 // One update of `sources` by each, of parameters and state that are finite.
 struct LookedAtUpdate {
   LookedAtUpdate(RuleKind rule, const std::vector<Array>& pushes, std::size_t elements,
@@ -35,7 +27,7 @@ struct LookedAtUpdate {
                  .hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.5F},
                  .weight_decay = 5e-4F,
                  .trust = 0.37F,
-                 .adaptive = &kLookedAtStep,
+                 .adaptive = &kAdaptive,
                  .parameters = parameters.floats(),
                  .state = state_arrays(rule) > 0 ? state.floats() : nullptr,
                  .state_stride = elements,

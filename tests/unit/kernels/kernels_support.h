@@ -94,6 +94,15 @@ inline Array random_array(DataType type, std::size_t elements, std::mt19937& ran
   return array;
 }
 
+// Factors of an adaptive rule, as of a step in the midst of a training.
+inline constexpr AdaptiveStep kAdaptive = {.keep_mean = 0.9F,
+                                           .add_mean = 0.1F,
+                                           .keep_square = 0.999F,
+                                           .add_square = 0.001F,
+                                           .rate = 0.3F,
+                                           .root_scale = 7.0F,
+                                           .epsilon = 1e-8F};
+
 // Runs `body` under every instruction set of this machine and lifts the restriction again.
 template <typename Body>
 void on_every_target(Body body) {

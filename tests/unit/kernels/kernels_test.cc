@@ -16,14 +16,6 @@ struct Case {
   DataType published_type;
 };
 
-constexpr AdaptiveStep kAdaptive = {.keep_mean = 0.9F,
-                                    .add_mean = 0.1F,
-                                    .keep_square = 0.999F,
-                                    .add_square = 0.001F,
-                                    .rate = 0.3F,
-                                    .root_scale = 7.0F,
-                                    .epsilon = 1e-8F};
-
 // One array behind the other. Those of squares begin at the rule's last and are not negative.
 Array random_state(RuleKind rule, std::size_t elements, std::mt19937& random) {
   const std::size_t arrays = std::max(1U, state_arrays(rule));
@@ -245,33 +237,48 @@ TEST_CASE("rules compute the formulas of rule.h") {
   CHECK(run(RuleKind::kElastic) == std::pair{3.0F, 2.0F});      // 8 + 2 * 0.5 * (3 - 8)
 }
 
+// One element: its weight is 8, its mean 2, its square 4, its gradient 6, scaled by 1/2: 3.
+struct AdaptedElement {
+  AdaptedElement(RuleKind rule, float rate) {
+    gradient.set(0, 6.0F);
+    weight.set(0, 8.0F);
+    state.set(0, 2.0F);
+    state.set(1, 4.0F);
+    step.rate = rate;
+    arguments = {.sources = {&source, 1},
+                 .elements = 1,
+                 .rule = rule,
+                 .hyper = {.learning_rate = 0.25F, .gradient_scale = 0.5F},
+                 .weight_decay = 0.125F,
+                 .adaptive = &step,
+                 .parameters = weight.floats(),
+                 .state = state.floats(),
+                 .state_stride = 1};
+  }
+  AdaptedElement(const AdaptedElement&) = delete;
+  AdaptedElement& operator=(const AdaptedElement&) = delete;
+
+  std::vector<float> values() const { return {weight.value(0), state.value(0), state.value(1)}; }
+
+  Array gradient{DataType::kFloat32, 1};
+  Array weight{DataType::kFloat32, 1};
+  Array state{DataType::kFloat32, 2};
+  Source source = gradient.source();
+  // The new mean is 0.25 * 2 + 0.75 * g, the new square 0.5 * 4 + 0.5 * g * g.
+  AdaptiveStep step = {.keep_mean = 0.25F,
+                       .add_mean = 0.75F,
+                       .keep_square = 0.5F,
+                       .add_square = 0.5F,
+                       .root_scale = 2.0F,
+                       .epsilon = 0.5F};
+  Update arguments;
+};
+
 TEST_CASE("adaptive rules compute the formulas of rule.h") {
-  Array first(DataType::kFloat32, 1);
-  first.set(0, 6.0F);  // scaled by 1/2: 3
-  const Source sources[] = {first.source()};
-  // Means 0.25 * 2 + 0.75 * g, squares 0.5 * 4 + 0.5 * g * g.
-  const AdaptiveStep step = {.keep_mean = 0.25F,
-                             .add_mean = 0.75F,
-                             .keep_square = 0.5F,
-                             .add_square = 0.5F,
-                             .rate = 0.5F,
-                             .root_scale = 2.0F,
-                             .epsilon = 0.5F};
-  const auto run = [&](RuleKind rule) {
-    Array w(DataType::kFloat32, 1);
-    Array v(DataType::kFloat32, 2);
-    w.set(0, 8.0F);
-    v.set(0, 2.0F);
-    v.set(1, 4.0F);
-    Update u = {.sources = sources, .elements = 1, .rule = rule};
-    u.hyper = {.learning_rate = 0.25F, .momentum = 0.0F, .gradient_scale = 0.5F};
-    u.weight_decay = 0.125F;
-    u.adaptive = &step;
-    u.parameters = w.floats();
-    u.state = v.floats();
-    u.state_stride = 1;
-    update(u);
-    return std::vector{w.value(0), v.value(0), v.value(1)};
+  const auto run = [](RuleKind rule) {
+    AdaptedElement element(rule, 0.5F);
+    update(element.arguments);
+    return element.values();
   };
   // With decay the gradient is 3 + 1.
   CHECK(run(RuleKind::kAdam) ==
@@ -283,36 +290,14 @@ TEST_CASE("adaptive rules compute the formulas of rule.h") {
 }
 
 TEST_CASE("the two passes of lamb compute the formulas of rule.h") {
-  Array gradient(DataType::kFloat32, 1);
-  gradient.set(0, 6.0F);  // scaled by 1/2: 3
-  const Source source = gradient.source();
-  const AdaptiveStep step = {.keep_mean = 0.25F,
-                             .add_mean = 0.75F,
-                             .keep_square = 0.5F,
-                             .add_square = 0.5F,
-                             .rate = 2.0F,
-                             .root_scale = 2.0F,
-                             .epsilon = 0.5F};
-  Array w(DataType::kFloat32, 1);
-  Array v(DataType::kFloat32, 2);
-  w.set(0, 8.0F);
-  v.set(0, 2.0F);
-  v.set(1, 4.0F);
-  Update u = {.sources = {&source, 1}, .elements = 1, .rule = RuleKind::kLamb};
-  u.hyper = {.learning_rate = 0.25F, .gradient_scale = 0.5F};
-  u.weight_decay = 0.125F;
-  u.trust = 0.5F;
-  u.adaptive = &step;
-  u.parameters = w.floats();
-  u.state = v.floats();
-  u.state_stride = 1;
-  lamb_direction(u, gradient.floats());
+  AdaptedElement element(RuleKind::kLamb, 2.0F);
+  element.arguments.trust = 0.5F;
+  lamb_direction(element.arguments, element.gradient.floats());
   const float direction = 2.0F * (2.75F / (std::sqrt(6.5F) * 2.0F + 0.5F)) + 1.0F;
-  CHECK(gradient.value(0) == direction);
-  CHECK(std::vector{w.value(0), v.value(0), v.value(1)} == std::vector{8.0F, 2.75F, 6.5F});
-  update(u);
-  CHECK(w.value(0) == 8.0F - 0.125F * direction);
-  CHECK(std::vector{v.value(0), v.value(1)} == std::vector{2.75F, 6.5F});
+  CHECK(element.gradient.value(0) == direction);
+  CHECK(element.values() == std::vector{8.0F, 2.75F, 6.5F});
+  update(element.arguments);
+  CHECK(element.values() == std::vector{8.0F - 0.125F * direction, 2.75F, 6.5F});
 }
 
 TEST_CASE("directions of lamb equal the specification for every target and length, in place too") {

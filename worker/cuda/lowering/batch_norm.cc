@@ -13,6 +13,13 @@ void name_parameters(LoweringContext& context, std::size_t layer, BatchNormState
   norm.bias = context.parameter(layer, 1).value;
 }
 
+// Of the batch.
+void name_statistics(LoweringContext& context, std::size_t layer, BatchNormState& norm) {
+  const std::string& name = context.layer(layer).name;
+  norm.mean = context.per_channel(name + " mean", layer + 1);
+  norm.inverse_deviation = context.per_channel(name + " inverse deviation", layer + 1);
+}
+
 // value = relu(factor * x + offset), stored.
 void write_scaled(LoweringContext& context, std::size_t layer, const BatchNormState& norm) {
   const bool relu = std::get<BatchNorm>(context.layer(layer).kind).relu;
@@ -51,8 +58,7 @@ void lower_from_statistics(LoweringContext& context, std::size_t layer) {
   const std::string& name = context.layer(layer).name;
   BatchNormState& norm = context.norms[layer];
   name_parameters(context, layer, norm);
-  norm.mean = context.per_channel(name + " mean", layer + 1);
-  norm.inverse_deviation = context.per_channel(name + " inverse deviation", layer + 1);
+  name_statistics(context, layer, norm);
   norm.factor = context.per_channel(name + " factor", layer + 1);
   norm.offset = context.per_channel(name + " offset", layer + 1);
   const Dimensions vector = context.out.buffer(norm.factor).dimensions;
@@ -76,8 +82,7 @@ void lower_operation(LoweringContext& context, std::size_t layer) {
   const std::string& name = context.layer(layer).name;
   BatchNormState& norm = context.norms[layer];
   name_parameters(context, layer, norm);
-  norm.mean = context.per_channel(name + " mean", layer + 1);
-  norm.inverse_deviation = context.per_channel(name + " inverse deviation", layer + 1);
+  name_statistics(context, layer, norm);
   const BufferId next_mean = context.per_channel(name + " next running mean", layer + 1);
   const BufferId next_variance = context.per_channel(name + " next running variance", layer + 1);
   TensorState& state = context.tensors[layer + 1];
