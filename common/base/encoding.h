@@ -28,4 +28,15 @@ enum class Selector : std::uint8_t {
 inline constexpr Words<Selector, 3> kSelectorWords = {{"exact", "histogram", "mstopk"}};
 constexpr std::string_view name_of(Selector selector) { return kSelectorWords.of(selector); }
 
+// What of a rack's sums goes to other racks.
+struct RackCompress {
+  float density = 0.0F;              // share of a chunk's elements that goes up; 0: all of it
+  std::uint64_t dense_below = 4096;  // smaller keys go whole, and so do those that share a chunk
+  bool error_feedback = true;        // what does not go up is added to the next round's sum
+  Selector selector = Selector::kHistogram;
+
+  bool is_on() const { return density > 0.0F; }
+  bool operator==(const RackCompress&) const = default;
+};
+
 }  // namespace phub

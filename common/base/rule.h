@@ -1,6 +1,7 @@
 // Update rules: how a chunk's aggregated gradient becomes new parameters.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -121,6 +122,14 @@ static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 inline constexpr float kSamplesMax = 1 << 24;
 inline constexpr float kSamplesMin = 1.0F / kSamplesMax;
 constexpr bool are_samples(float said) { return said >= kSamplesMin && said <= kSamplesMax; }
+
+// As of a job that is made: what a peer sends may be anything.
+inline bool makes_sense(const Hyper& hyper) {
+  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
+  return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
+         hyper.momentum >= 0.0F && hyper.momentum < 1.0F &&
+         (hyper.samples == 0.0F || are_samples(hyper.samples));
+}
 
 inline constexpr Words<RuleKind, 11> kRuleWords = {{"sum", "mean", "sgd", "momentum", "nesterov",
                                                     "lars", "adam", "adamw", "adagrad", "lamb",

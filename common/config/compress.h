@@ -1,4 +1,4 @@
-// What makes sense in TrainConfig's compress, and beside it.
+// What makes sense in TrainConfig's compress, in rack_compress, and beside them.
 //
 // Pure functions; any thread.
 #pragma once
@@ -10,5 +10,7 @@ namespace phub {
 
 // `train` is the check of config.train().
 void check_compress(const WorkerConfig& config, ConfigCheck train);
+// `check` is that of the configuration.
+void check_rack_compress(const WorkerConfig& config, ConfigCheck& check);
 
 }  // namespace phub

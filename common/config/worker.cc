@@ -312,6 +312,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_train(config.train(), check.nested("train", config.train()));
   check_payload(config, check.nested("train", config.train()));
   check_compress(config, check.nested("train", config.train()));
+  check_rack_compress(config, check);
   return status;
 }
 

@@ -34,6 +34,13 @@ Result<Encoding> encoding_from(control::Encoding encoding) {
   return static_cast<Encoding>(encoding);
 }
 
+Result<Selector> selector_from(control::Selector selector) {
+  if (!control::Selector_IsValid(selector)) {
+    return unknown_enumerator("rack_compress.selector", selector);
+  }
+  return static_cast<Selector>(selector);
+}
+
 Result<LatePushes> late_pushes_from(control::LatePushes late) {
   if (!control::LatePushes_IsValid(late)) return unknown_enumerator("rounds.late", late);
   return static_cast<LatePushes>(late);

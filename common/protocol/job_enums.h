@@ -22,6 +22,7 @@ static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
 static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kElastic));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
 static_assert(control::Encoding_MAX == static_cast<int>(Encoding::kInt4));
+static_assert(control::Selector_MAX == static_cast<int>(Selector::kThresholds));
 static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));
 static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kSamples));
 static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
@@ -38,6 +39,9 @@ inline control::RackShape message_of(RackShape shape) {
 }
 inline control::Encoding message_of(Encoding encoding) {
   return static_cast<control::Encoding>(encoding);
+}
+inline control::Selector message_of(Selector selector) {
+  return static_cast<control::Selector>(selector);
 }
 inline control::LatePushes message_of(LatePushes late) {
   return static_cast<control::LatePushes>(late);
@@ -57,6 +61,7 @@ Result<RuleKind> rule_from(control::UpdateRule rule);
 Result<LossScaling> loss_scaling_from(control::LossScaling kind);
 Result<RackShape> rack_shape_from(control::RackShape shape);
 Result<Encoding> encoding_from(control::Encoding encoding);
+Result<Selector> selector_from(control::Selector selector);
 Result<LatePushes> late_pushes_from(control::LatePushes late);
 Result<PushWeight> push_weight_from(control::PushWeight weight);
 Result<WatchValues> watch_values_from(control::WatchValues watch);

@@ -60,6 +60,23 @@ void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
   }
 }
 
+Result<RackCompress> rack_compress_from(const control::RackCompress& message) {
+  RackCompress compress{.density = message.density()};
+  if (message.has_dense_below()) compress.dense_below = message.dense_below();
+  if (message.has_error_feedback()) compress.error_feedback = message.error_feedback();
+  if (message.has_selector()) {
+    PHUB_ASSIGN_OR_RETURN(compress.selector, selector_from(message.selector()));
+  }
+  return compress;
+}
+
+void fill(const RackCompress& compress, control::RackCompress& message) {
+  message.set_density(compress.density);
+  message.set_dense_below(compress.dense_below);
+  message.set_error_feedback(compress.error_feedback);
+  message.set_selector(message_of(compress.selector));
+}
+
 Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   PHUB_ASSIGN_OR_RETURN(const DataType wire_type, data_type_from(message.wire_type()));
   PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
@@ -70,6 +87,10 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   }
   PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape, rack_shape_from(message.rack_shape()));
   PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type, data_type_from(message.rack_wire_type()));
+  RackCompress rack_compress;
+  if (message.has_rack_compress()) {
+    PHUB_ASSIGN_OR_RETURN(rack_compress, rack_compress_from(message.rack_compress()));
+  }
   PHUB_ASSIGN_OR_RETURN(const Encoding encoding, encoding_from(message.encoding()));
   PHUB_ASSIGN_OR_RETURN(const RoundPolicy rounds, rounds_from(message.rounds()));
   PHUB_ASSIGN_OR_RETURN(const WatchValues watch, watch_values_from(message.watch_values()));
@@ -96,6 +117,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rack_shape = rack_shape,
       .rack_hybrid_bytes = message.rack_hybrid_bytes(),
       .rack_wire_type = rack_wire_type,
+      .rack_compress = rack_compress,
       .encoding = encoding,
       .rounds = rounds,
       .watch_values = watch,
@@ -122,6 +144,9 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_rack_shape(message_of(spec.rack_shape));
   message.set_rack_hybrid_bytes(spec.rack_hybrid_bytes);
   message.set_rack_wire_type(message_of(spec.rack_wire_type));
+  if (spec.rack_compress != RackCompress()) {
+    fill(spec.rack_compress, *message.mutable_rack_compress());
+  }
   message.set_encoding(message_of(spec.encoding));
   message.set_watch_values(message_of(spec.watch_values));
   message.set_checksums(spec.checksums);

@@ -44,6 +44,7 @@ struct JobSpec {
   RackShape rack_shape = RackShape::kSpread;
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
+  RackCompress rack_compress = {};               // what of these sums goes up
   Encoding encoding = Encoding::kDense;          // of workers' pushes
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;

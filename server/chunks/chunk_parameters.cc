@@ -11,6 +11,9 @@ ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMem
       average_(layout.ema_decay > 0.0
                    ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
                    : nullptr),
+      rack_rests_(layout.rack_compress.is_on()
+                      ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
+                      : nullptr),
       average_share_(static_cast<float>(1.0 - layout.ema_decay)),
       state_stride_(memory_->arena.elements()),
       published_(memory_->published->data()),

@@ -71,6 +71,10 @@ class ChunkParameters {
   void publish(const ChunkPlace& place);
   // Their moving average begins with them.
   void begin_average(const ChunkPlace& place);
+  // What was kept back of this rack's sums. REQUIRES: the job has rack_compress.
+  std::span<float> rack_rest(const ChunkPlace& place) {
+    return {rack_rests_ + place.home, place.elements};
+  }
   // What workers read, where it comes from another rack, and that it is there.
   std::byte* landing(const ChunkPlace& place) {
     return published_ + place.home * size_of(wire_type_);
@@ -114,6 +118,7 @@ class ChunkParameters {
   float* parameters_;
   float* state_;              // null: the rule has none
   float* average_;            // null: there is none; the last of the state's arrays
+  float* rack_rests_;         // null: nothing is kept back; the last one, too: not with an average
   float average_share_;       // of new parameters in it
   std::size_t state_stride_;  // elements from one array of it to the next
   std::byte* published_;

@@ -29,7 +29,8 @@ struct Connection {
         window(window_),
         window_layout(std::move(window_layout_)),
         counters(&job_->worker_counters[worker_]),
-        sparse_replies(!in_place && job_->shard.has_sparse_replies()),
+        sparse_replies(!in_place && (worker_ < job_->workers ? job_->shard.has_sparse_replies()
+                                                             : job_->shard.compresses_racks())),
         role(worker_ < job_->workers ? PeerRole::kWorker : PeerRole::kRackBelow),
         epoch(job_->epoch),
         hyper(job_->hyper),
@@ -46,7 +47,7 @@ struct Connection {
   std::byte* window;
   std::shared_ptr<const WindowLayout> window_layout;
   WorkerCounters* counters;  // of what it carries
-  bool sparse_replies;       // it is sent what changed, where that is smaller
+  bool sparse_replies;       // it is sent what changed, where that is smaller; a rack: the sum
   PeerRole role;
   std::uint32_t epoch;  // that its messages carry
   transport::Endpoint* endpoint = nullptr;

@@ -20,6 +20,8 @@ Pushers pushers_of(const JobLayout& layout) {
   return {.most = layout.rack.racks(), .in_order = layout.deterministic};
 }
 
+}  // namespace
+
 PushResult result_of(wire::SparseFault fault) {
   switch (fault) {
     case wire::SparseFault::kNone:
@@ -33,8 +35,6 @@ PushResult result_of(wire::SparseFault fault) {
   }
   return PushResult::kBadCount;
 }
-
-}  // namespace
 
 Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
              BufferPool& staging)
@@ -55,6 +55,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       sums_(pushers_of(layout), chunks_.size(), staging) {
   if (!layout.rack.is_alone()) {
     racks_.emplace(layout, core, chunks_.size(), parameters_.memory(), staging);
+    if (layout.rack_compress.is_on()) compression_.emplace(layout, core);
   }
   if (!layout.rounds.waits_for_all()) {
     rounds_.emplace(layout.rounds, layout.workers, chunks_.size(), layout.hyper, arrived_);
@@ -123,12 +124,13 @@ PushResult Shard::on_push(const Push& push) {
 
 // Of a push that is not as long as its chunk.
 bool Shard::has_right_length(const Push& push, const ShardChunk& chunk) const {
+  if (push.worker >= workers_) return may_push_sum(push.slot, push.bytes);
   if (!checks_) return may_be_packed(push.bytes, chunk);
   const std::uint32_t bytes = checks_->payload_bytes(push.worker, push.bytes);
   return bytes == parameters_.bytes(chunk.place) || may_be_packed(bytes, chunk);
 }
 
-// Initial values are whole, and what racks push to each other is.
+// Of workers. Initial values are whole.
 bool Shard::may_be_packed(std::uint32_t bytes, const ShardChunk& chunk) const {
   const bool is_initial = has_parameters_ && !chunk.initialised;
   if (encoding_ == Encoding::kDense || is_initial) return false;
@@ -181,25 +183,6 @@ PushResult Shard::look_at(const Push& push, std::uint32_t elements, Contribution
   return result_of(parsed.fault);
 }
 
-// Of a job of several racks.
-PushResult Shard::add(const Push& push, ShardChunk& chunk) {
-  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
-  const bool is_worker = racks_->is_worker(push.worker);
-  const Contribution own = {.data = push.data, .staged = push.staged};
-  if (watch_ && is_worker && !look_at_staged(push, own, chunk.place.elements)) {
-    return stop_for_values();
-  }
-  const Contribution sum =
-      is_worker ? Contribution{racks_->add(push, chunk), true} : racks_->widened(push, chunk);
-  if (watch_ && watch_->ends_job()) return stop_for_values();
-  if (sum.data == nullptr) return PushResult::kAccepted;
-  if (!sums_.add(push.slot, racks_->position(push.worker, chunk), sum, chunk.sum,
-                 chunk.place.elements)) {
-    return is_worker ? PushResult::kGathered : PushResult::kAccepted;
-  }
-  return racks_->is_root(chunk) ? finish(push.slot) : go_up(push.slot);
-}
-
 // The last push of a round of a job of one rack that is not plain. A deferred update comes later.
 PushResult Shard::finish_own(std::uint32_t slot) {
   const bool compares = sparse_replies_ && !deferred_;
@@ -214,57 +197,6 @@ PushResult Shard::finish_own(std::uint32_t slot) {
 PushResult Shard::finish(std::uint32_t slot) {
   if (deferred_) return defer(slot);
   update(slot);
-  return PushResult::kCompleted;
-}
-
-// Leaves the sum where it is sent from; the reply may overwrite the parameters from now on.
-PushResult Shard::go_up(std::uint32_t slot) {
-  ShardChunk& chunk = chunks_[slot];
-  if (racks_->type() != DataType::kFloat32) {
-    sums_.merge(slot, chunk.sum, chunk.place.elements);
-    racks_->round(chunk, reinterpret_cast<float*>(chunk.sum.data));
-  } else {
-    std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
-    const std::size_t count = sums_.sources(slot, chunk.sum, 0, sources);
-    kernels::update({.sources = {sources.data(), count},
-                     .elements = chunk.place.elements,
-                     .parameters = reinterpret_cast<float*>(racks_->outgoing(chunk))});
-  }
-  sums_.clear(slot, chunk.sum);
-  copying.copy_if_due(chunk);
-  chunk.is_above = true;
-  return PushResult::kGoesUp;
-}
-
-// Initial parameters cross as they are.
-std::uint32_t Shard::rack_bytes(std::uint32_t slot) const {
-  if (slot >= chunks_.size() || !racks_) return 0;
-  const ShardChunk& chunk = chunks_[slot];
-  const bool is_initial = has_parameters_ && !chunk.initialised;
-  const DataType type = is_initial ? DataType::kFloat32 : racks_->type();
-  return static_cast<std::uint32_t>(chunk.place.elements * size_of(type));
-}
-
-std::byte* Shard::place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
-  if (bytes != push_bytes(slot)) return nullptr;
-  const ShardChunk& chunk = chunks_[slot];
-  if (!chunk.is_above || !racks_->is_above(seat, chunk)) return nullptr;
-  return parameters_.landing(chunk.place);
-}
-
-PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped) {
-  if (stopped_) return PushResult::kStopped;
-  if (slot >= chunks_.size()) return PushResult::kUnknownChunk;
-  if (data.size() != push_bytes(slot)) return PushResult::kBadLength;
-  ShardChunk& chunk = chunks_[slot];
-  if (!chunk.is_above) return PushResult::kDuplicate;
-  chunk.is_above = false;
-  std::byte* const place = parameters_.landing(chunk.place);
-  if (data.data() != place) std::memcpy(place, data.data(), data.size());
-  chunk.initialised = true;
-  chunk.skipped = is_skipped;
-  parameters_.adopt(chunk.place);
-  complete(slot);
   return PushResult::kCompleted;
 }
 

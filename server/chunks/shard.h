@@ -19,7 +19,8 @@
 #include "server/chunks/push_checks.h"
 #include "server/chunks/rack_sums.h"
 #include "server/chunks/rounds/quorum_rounds.h"
-#include "server/chunks/sparse_replies.h"
+#include "server/chunks/sparse/rack_compression.h"
+#include "server/chunks/sparse/sparse_replies.h"
 #include "server/chunks/value_watch.h"
 
 namespace phub::server {
@@ -42,10 +43,14 @@ enum class PushResult {
   kBadCount,  // of a sparse push, as are the next two: see common/protocol/sparse_push.h
   kBadIndex,
   kBadOrder,
+  kBadHyper,  // a reply of the rack above has hyper-parameters that make no sense
   kTooEarly,  // a job with a quorum: the worker waits for its reply
   kCorrupt,   // a push of the chunk has not its checksum: nothing is added, and the job is to end
   kStopped
 };
+
+// Of a push that is, or has, what such a fault was found in.
+PushResult result_of(wire::SparseFault fault);
 
 class Shard {
  public:
@@ -105,13 +110,16 @@ class Shard {
   RackSums* racks() { return racks_ ? &*racks_ : nullptr; }
   const ShardChunk& chunk(std::uint32_t slot) const { return chunks_[slot]; }
   // What goes up for a chunk, after kGoesUp.
-  std::span<const std::byte> sum_for_above(std::uint32_t slot) const {
-    return {racks_->outgoing(chunks_[slot]), rack_bytes(slot)};
-  }
+  std::span<const std::byte> sum_for_above(std::uint32_t slot) const;
+  // Whether racks push each other some of their sums' elements, and each applies the rule.
+  bool compresses_racks() const { return compression_.has_value(); }
+  // What the racks below are replied to with. REQUIRES: compresses_racks.
+  std::span<const std::byte> reply_below(std::uint32_t slot) const;
   // Where a reply to it is to be put that comes from the rack at `seat`; null: none of that size is
   // due from there. REQUIRES: bytes > 0.
   std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
-  // It is there, or in `data`. kCompleted, or what is wrong with it.
+  // It is there, or in `data`. kCompleted, or what is wrong with it. A buffer of the staging is
+  // given back.
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
@@ -158,8 +166,9 @@ class Shard {
   }
   // The same of one with a checksum.
   bool may_push_checked(std::uint32_t slot, std::uint32_t bytes) const;
-  // Of the sum that another rack pushes.
+  // Of the sum that another rack pushes: all of it, and whether one may have so many.
   std::uint32_t rack_bytes(std::uint32_t slot) const;
+  bool may_push_sum(std::uint32_t slot, std::uint32_t bytes) const;
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
 
   // A worker is gone: no chunk can complete any more, and its memory must not be read again.
@@ -183,7 +192,18 @@ class Shard {
     return !racks_ && !rounds_ && encoding_ == Encoding::kDense &&
            chunk.sum.members <= kernels::kMaxSources;
   }
+  bool is_initial(const ShardChunk& chunk) const { return has_parameters_ && !chunk.initialised; }
+  // Whether what goes down for the chunk is all racks' sum.
+  bool combines(const ShardChunk& chunk) const { return compression_ && !is_initial(chunk); }
+  bool may_combine(const ShardChunk& chunk, std::size_t bytes) const;
+  static std::span<const float> summed(const ShardChunk& chunk) {
+    return {reinterpret_cast<const float*>(chunk.sum.data), chunk.place.elements};
+  }
   PushResult add(const Push& push, ShardChunk& chunk);
+  PushResult read_sum(const Push& push, const ShardChunk& chunk, Contribution& sum);
+  void keep_back(std::uint32_t slot, std::byte* sum);
+  PushResult finish_combined(std::uint32_t slot);
+  PushResult take_combined(std::uint32_t slot, std::span<const std::byte> reply);
   PushResult add_own(const Push& arrived, ShardChunk& chunk);
   bool look_at_staged(const Push& push, const Contribution& own, std::size_t elements);
   PushResult finish_looking(std::uint32_t slot);
@@ -218,6 +238,7 @@ class Shard {
   WorkerSets arrived_;  // by slot: whose pushes are not replied to
   PushSums sums_;       // of workers; with several racks, of racks
   std::optional<RackSums> racks_;                // none: one rack
+  std::optional<RackCompression> compression_;   // none: racks' sums go whole
   std::optional<QuorumRounds> rounds_;           // none: a round has every worker's push
   std::optional<DeferredUpdates> deferred_;      // none: updates are made with the last push
   std::optional<ValueWatch> watch_;              // none: nobody looks at what is pushed

@@ -38,7 +38,7 @@ struct ShardChunk {
   bool initialised = false;    // the first round of a rule with parameters is over
   bool copied = false;         // into the copy that is under way
   bool skipped = false;        // the last update was left out, or a part of it
-  bool is_ahead = false;       // its state has an update that its parameters do not have yet
+  bool is_ahead = false;       // its state, or what is kept back, is of an update that is to come
   bool is_above = false;       // its sum was pushed to the rack above, whose reply is due
   std::uint32_t tree = 0;      // over racks
   std::uint32_t leader = 0;    // seat of the member whose hyper-parameters and first push hold

@@ -49,7 +49,8 @@ std::string_view reason_of(transport::Loss loss) {
 
 // Of a write that nobody will look at: its staging buffer, where it has one.
 void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
-  if (data == nullptr || connection.in_place || connection.role == PeerRole::kRackAbove) return;
+  if (data == nullptr || connection.in_place) return;
+  if (connection.role == PeerRole::kRackAbove && !connection.job->staging->owns(data)) return;
   if (wire::is_control(wire::slot_of(immediate))) return;
   connection.job->staging->give(data);
 }
@@ -313,6 +314,7 @@ void Core::on_chunk(const Arrival& arrival) {
     case PushResult::kBadOrder:
       return drop_peer(connection, Drop::kBadSparse,
                        "it pushed a sparse chunk whose indices do not ascend");
+    case PushResult::kBadHyper:  // of replies only
     case PushResult::kTooEarly:
       return drop_peer(connection, Drop::kDuplicatePush,
                        "it pushed a chunk before it had the reply to its last push of it");
@@ -332,6 +334,18 @@ void Core::on_reply(const Arrival& arrival) {
       return replies_.complete(job, slot);
     case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
+    case PushResult::kBadCount:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it replied with a sparse sum whose count is not that of its length");
+    case PushResult::kBadIndex:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it replied with a sparse sum with an index outside of the chunk");
+    case PushResult::kBadOrder:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it replied with a sparse sum whose indices do not ascend");
+    case PushResult::kBadHyper:
+      return drop_peer(connection, Drop::kBadHyper,
+                       "it replied with hyper-parameters that are no numbers, or out of range");
     default:
       return drop_peer(connection, Drop::kUnknownChunk, "it replied to what was not pushed");
   }

@@ -93,6 +93,7 @@ std::unique_ptr<Connection> connection_to(JobOnCore* job, const RackAbove& above
   auto connection =
       std::make_unique<Connection>(job, racks.place().seat_of(above.rack, job->workers));
   connection->role = PeerRole::kRackAbove;
+  connection->sparse_replies = false;  // it is sent sums
   connection->counters = &job->above_counters[above.rack];
   connection->epoch = above.epoch;
   connection->words = racks.words();

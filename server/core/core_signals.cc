@@ -1,22 +1,10 @@
 // What is no chunk: hyper-parameters, votes, norms and losses.
-#include <cmath>
 #include <cstring>
 
 #include "common/protocol/wire.h"
 #include "server/core/core.h"
 
 namespace phub::server {
-namespace {
-
-// As of a job that is made: see validate in server/job/spec/check.cc.
-bool makes_sense(const Hyper& hyper) {
-  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
-  return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
-         hyper.momentum >= 0.0F && hyper.momentum < 1.0F &&
-         (hyper.samples == 0.0F || are_samples(hyper.samples));
-}
-
-}  // namespace
 
 void Core::on_word(const Arrival& arrival) {
   switch (wire::slot_of(arrival.immediate)) {

@@ -163,8 +163,11 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
 
 // Of those that are smaller so, what changed alone (server/chunks/sparse_replies.h).
 void Replies::shorten(const Connection& connection, std::span<Write> replies) {
+  const Shard& shard = connection.job->shard;
+  const bool is_worker = connection.role == PeerRole::kWorker;
   for (Write& reply : replies) {
-    const auto payload = connection.job->shard.smallest_reply(wire::reply_slot_of(reply.immediate));
+    const std::uint32_t slot = wire::reply_slot_of(reply.immediate);
+    const auto payload = is_worker ? shard.smallest_reply(slot) : shard.reply_below(slot);
     reply.data = payload.data();
     reply.bytes = static_cast<std::uint32_t>(payload.size());
   }

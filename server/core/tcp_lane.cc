@@ -80,7 +80,7 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
     return connection.arriving.data() + wire::offset_in_line(slot);
   }
   const bool is_rack = connection.role == PeerRole::kRackBelow;
-  const bool is_right = is_rack ? bytes == shard.rack_bytes(slot) : shard.may_push(slot, bytes);
+  const bool is_right = is_rack ? shard.may_push_sum(slot, bytes) : shard.may_push(slot, bytes);
   if (!is_right) return nullptr;
   return connection.job->staging->take_for_push();
 }
@@ -100,7 +100,8 @@ std::byte* TcpLane::acquire_checked(transport::PeerId peer, std::uint32_t immedi
 
 void TcpLane::release(transport::PeerId peer, std::byte* data) {
   Connection& connection = *connections[peer];
-  if (connection.role == PeerRole::kRackAbove) return;  // it is where parameters are
+  const bool is_staged = connection.job->staging->owns(data);
+  if (connection.role == PeerRole::kRackAbove && !is_staged) return;  // it is where parameters are
   const std::byte* const words = connection.arriving.data();
   if (std::less<>()(data, words) || !std::less<>()(data, words + connection.arriving.size())) {
     connection.job->staging->give(data);

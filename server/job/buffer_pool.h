@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -49,6 +50,12 @@ class BufferPool {
     const auto offset = static_cast<std::size_t>(buffer - memory_->data());
     PHUB_DCHECK(offset % stride_ == 0 && offset < memory_->size(), "not a buffer of this pool");
     free_.push_back(static_cast<std::uint32_t>(offset / stride_));
+  }
+
+  // Whether it is memory of this pool.
+  bool owns(const std::byte* data) const {
+    const std::less<> before;
+    return !before(data, memory_->data()) && before(data, memory_->data() + memory_->size());
   }
 
   std::size_t free() const { return free_.size() + (count_ - touched_); }

@@ -14,11 +14,12 @@ namespace {
 constexpr std::size_t kStagingBudgetBytes = 4U << 20U;
 
 // Bytes of tables, rounded up; job_footprint_test compares them with what is allocated.
-constexpr std::uint64_t kBytesOfCore = 24 << 10;     // a shard, and its log of rounds
-constexpr std::uint64_t kBytesOfChunk = 256;         // its state, stamps, group, landings
-constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
-constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
-constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradients are clipped
+constexpr std::uint64_t kBytesOfCore = 24 << 10;           // a shard, and its log of rounds
+constexpr std::uint64_t kBytesOfChunk = 256;               // its state, stamps, group, landings
+constexpr std::uint64_t kBytesOfRackPlace = 16 + 64 + 16;  // where it goes up from, with a Hyper
+constexpr std::uint64_t kBytesOfRun = 16;                  // elements with one weight decay
+constexpr std::uint64_t kBytesOfNorms = 288;               // of a run under rule lars
+constexpr std::uint64_t kBytesOfSquares = 16;              // of a chunk whose gradients are clipped
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
@@ -27,7 +28,7 @@ constexpr std::uint64_t kBytesOfNorm = 9;       // of a worker on a core: its wo
 constexpr std::uint64_t kBytesOfChecks = 64;    // of the same, where pushes have checksums
 constexpr std::uint64_t kBytesOfPusher = 2;     // of a push, where it is to be known whose it is
 constexpr std::uint64_t kBytesOfSlotsEnd = 64;  // of a window: behind a chunk, for its checksum
-constexpr std::uint64_t kBytesOfCompared = 8;   // of an element of the longest chunk, on a core
+constexpr std::uint64_t kBytesOfSelected = 12;  // of an element of the longest chunk, on a core
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -63,7 +64,8 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
-  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest;
+  const std::uint64_t some = layout.rack_compress.is_on() ? sizeof(float) : 0;
+  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest + some;
   return elements * (wire + master + sum + replies + up + state_arrays(layout) * sizeof(float));
 }
 
@@ -75,7 +77,9 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
       kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0) + (is_named ? kBytesOfPusher : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
-  const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
+  const std::uint64_t place = layout.rack_compress.is_on() ? kBytesOfRackPlace : 0;
+  const std::uint64_t chunk =
+      kBytesOfChunk + clipped + place + (has_quorum ? kBytesOfQuorumsChunk : 0);
   std::uint64_t member = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
   if (layout.checksums) member += kBytesOfChecks;
   if (clips_over_servers(layout)) member += kBytesOfNorm;
@@ -114,8 +118,8 @@ std::uint64_t bytes_copied(const JobLayout& layout) {
 
 std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {
   const Placed placed = placed_here(layout);
-  const std::uint64_t compared =
-      has_sparse_replies(layout) ? layout.plan->max_chunk_elements * kBytesOfCompared : 0;
+  const bool selects = has_sparse_replies(layout) || layout.rack_compress.is_on();
+  const std::uint64_t compared = selects ? layout.plan->max_chunk_elements * kBytesOfSelected : 0;
   return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed) +
          placed.cores * compared;
 }
@@ -134,7 +138,8 @@ std::uint64_t bytes_at_least(const JobLayout& layout, const PlanInput& input,
 
 std::size_t staging_buffer_bytes(const JobLayout& layout) {
   return layout.plan->max_chunk_elements * sizeof(float) +
-         (layout.checksums ? sizeof(std::uint32_t) : 0);
+         (layout.checksums ? sizeof(std::uint32_t) : 0) +
+         (layout.rack_compress.is_on() ? sizeof(Hyper) : 0);
 }
 
 namespace {
@@ -159,9 +164,12 @@ std::uint64_t waiting_buffers(const JobLayout& layout, std::uint64_t chunks) {
 }  // namespace
 
 // Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
-// pushes is being started. A sum that waits takes the place of its pushes.
+// pushes is being started. A sum that waits takes the place of its pushes, and so does a reply that
+// is one; that of the rack above is read on a connection of its own.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
-  return (layout.plan->core_chunks[layout.server_index][core].size() + 2) * seats(layout) + 1;
+  const std::size_t above = layout.rack_compress.is_on() ? 2 * std::size_t{layout.rack.racks()} : 0;
+  return (layout.plan->core_chunks[layout.server_index][core].size() + 2) * seats(layout) + 1 +
+         above;
 }
 
 std::size_t staging_budget(const JobLayout& layout) {

@@ -45,18 +45,20 @@ struct JobLayout {
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
+  RackCompress rack_compress = {};
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;
   bool checksums = false;  // of each pushed chunk
 };
 
-// fp32 arrays beside the parameters: its rule's, then the moving average.
-inline unsigned state_arrays(RuleKind rule, double ema_decay) {
-  return state_arrays(rule) + (ema_decay > 0.0 ? 1 : 0);
+// fp32 arrays beside the parameters: its rule's, then the moving average, or what is kept back of
+// the rack's sums; no job has both.
+inline unsigned state_arrays(RuleKind rule, double ema_decay, const RackCompress& rack_compress) {
+  return state_arrays(rule) + (ema_decay > 0.0 || rack_compress.is_on() ? 1 : 0);
 }
 inline unsigned state_arrays(const JobLayout& layout) {
-  return state_arrays(layout.rule, layout.ema_decay);
+  return state_arrays(layout.rule, layout.ema_decay, layout.rack_compress);
 }
 
 // Of members: this rack's workers, and the other racks.

@@ -172,6 +172,7 @@ JobLayout layout_of(const Job& job) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};
     layout.rack_wire_type = spec.rack_wire_type;
+    layout.rack_compress = spec.rack_compress;
   }
   layout.hyper.gradient_scale = gradient_scale_of(spec);
   layout.weight_decay.reserve(spec.keys.size());

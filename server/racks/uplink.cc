@@ -219,7 +219,15 @@ Status Uplink::choose_way(Other& other) const {
   const client::VerbsReach reach = [this](const client::RdmaPort& peer, std::uint32_t core) {
     return parts_.data_plane.reaches(peer, core);
   };
-  auto way = client::choose_transport(options_.transport, other.joined, reach);
+  const bool is_compressed = job_.spec->rack_compress.is_on();
+  if (is_compressed && options_.transport != "auto" && options_.transport != "tcp") {
+    return {Code::kFailedPrecondition,
+            fmt::format("rack_transport: \"{}\" carries whole sums only, and this job has "
+                        "rack_compress; set it to tcp or auto, or leave rack_compress out",
+                        options_.transport)};
+  }
+  auto way =
+      client::choose_transport(is_compressed ? "tcp" : options_.transport, other.joined, reach);
   if (!way) return way.error().with_context("rack_transport");
   if (parts_.data_plane.encrypts_tcp() && !client::check_encryption(*way, other.joined).ok()) {
     return {Code::kFailedPrecondition,

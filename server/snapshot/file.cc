@@ -52,11 +52,15 @@ std::string name_of(const FileRun& run, const JobSpec& spec) {
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
 }
 
-unsigned arrays_of(const JobSpec& spec) { return state_arrays(spec.rule, spec.ema_decay); }
+unsigned arrays_of(const JobSpec& spec) {
+  return state_arrays(spec.rule, spec.ema_decay, spec.rack_compress);
+}
 
 std::string state_name_of(const FileRun& run, const JobSpec& spec, unsigned array) {
   const std::string name = name_of(run, spec);
-  if (array == state_arrays(spec.rule)) return name + ".ema";
+  if (array == state_arrays(spec.rule)) {
+    return name + (spec.rack_compress.is_on() ? ".rack_rest" : ".ema");
+  }
   if (state_arrays(spec.rule) == 1) return name + ".state";
   return fmt::format("{}.{}", name, state_name(spec.rule, array));
 }

@@ -65,6 +65,7 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .rack_shape = options.rack_shape,
           .rack_hybrid_bytes = options.rack_hybrid_bytes,
           .rack_wire_type = options.rack_wire_type,
+          .rack_compress = options.rack_compress,
           .encoding = options.compress.encoding,
           .rounds = options.rounds,
           .watch_values = options.watch_values,

@@ -49,6 +49,7 @@ struct ClientOptions {
   RackShape rack_shape = RackShape::kSpread;
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: keys of at most so many bytes are small
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
+  RackCompress rack_compress = {};               // what of these sums goes up; the same everywhere
   // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
   // verbs
   std::string transport = "auto";

@@ -80,6 +80,40 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
   return {};
 }
 
+// What the way of a sparse sum does not have.
+Status validate_rack_compress(const JobSpec& spec) {
+  const RackCompress& compress = spec.rack_compress;
+  if (compress == RackCompress()) return {};
+  if (!(compress.density > 0.0F && compress.density <= 1.0F)) {
+    return invalid("rack_compress.density: {} is not above 0 and at most 1", compress.density);
+  }
+  if (spec.racks.empty()) {
+    return invalid("rack_compress: means nothing without racks; leave it out");
+  }
+  if (spec.rack_wire_type != DataType::kFloat32) {
+    return invalid(
+        "rack_wire_type: {} contradicts rack_compress, whose sums travel in fp32; leave one out",
+        name_of(spec.rack_wire_type));
+  }
+  if (needs_whole_keys(spec.rule)) {
+    return invalid(
+        "rack_compress: leaves rule {} without the norms of its gradients; leave it out, or choose "
+        "momentum",
+        name_of(spec.rule));
+  }
+  if (is_elastic(spec.rule)) {
+    return invalid(
+        "rack_compress: is for gradients, and rule elastic is pushed parameters; leave it out");
+  }
+  if (spec.loss_scale.kind != LossScaling::kNone) {
+    return invalid(
+        "rack_compress: keeps parts of sums for later rounds, and loss_scaling {} leaves whole "
+        "updates out; leave one out, or choose wire_type bf16, which needs no scale",
+        name_of(spec.loss_scale.kind));
+  }
+  return {};
+}
+
 Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
   const bool has_hybrid = !spec.racks.empty() && spec.rack_shape == RackShape::kHybrid;
   if (spec.rack_hybrid_bytes > 0 && !has_hybrid) {
@@ -141,6 +175,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   }
   PHUB_RETURN_IF_ERROR(validate_rule(spec));
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
+  PHUB_RETURN_IF_ERROR(validate_rack_compress(spec));
   PHUB_RETURN_IF_ERROR(validate_encoding(spec));
   PHUB_RETURN_IF_ERROR(validate_rounds(spec));
   PHUB_RETURN_IF_ERROR(validate_checksums(spec));

@@ -43,6 +43,15 @@ Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
   return {};
 }
 
+Status compare_rack_compress(const RackCompress& existing, const RackCompress& joining) {
+  PHUB_RETURN_IF_ERROR(same("rack_compress.density", existing.density, joining.density));
+  PHUB_RETURN_IF_ERROR(
+      same("rack_compress.dense_below", existing.dense_below, joining.dense_below));
+  PHUB_RETURN_IF_ERROR(
+      same("rack_compress.error_feedback", existing.error_feedback, joining.error_feedback));
+  return same("rack_compress.selector", name_of(existing.selector), name_of(joining.selector));
+}
+
 }  // namespace
 
 Status compare(const JobSpec& existing, const JobSpec& joining) {
@@ -78,6 +87,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
       same("rack_hybrid_bytes", existing.rack_hybrid_bytes, joining.rack_hybrid_bytes));
   PHUB_RETURN_IF_ERROR(
       same("rack_wire_type", name_of(existing.rack_wire_type), name_of(joining.rack_wire_type)));
+  PHUB_RETURN_IF_ERROR(compare_rack_compress(existing.rack_compress, joining.rack_compress));
   PHUB_RETURN_IF_ERROR(same("encoding", name_of(existing.encoding), name_of(joining.encoding)));
   PHUB_RETURN_IF_ERROR(same("rounds.quorum", existing.rounds.quorum, joining.rounds.quorum));
   PHUB_RETURN_IF_ERROR(same("rounds.grace_ms", existing.rounds.grace_ms, joining.rounds.grace_ms));

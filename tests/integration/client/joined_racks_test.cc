@@ -239,6 +239,59 @@ TEST_CASE("worker 0's hyper-parameters and the workers' votes reach all racks") 
   }
 }
 
+// Of each worker, after some rounds.
+std::vector<std::vector<float>> compressed(const JoinedServers& racks, RackShape shape,
+                                           Status& status) {
+  ClientOptions options = racks_options(racks, {2, 1, 2});
+  options.rack_shape = shape;
+  options.rule = RuleKind::kMomentum;
+  options.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
+  options.rack_compress = {.density = 0.01F};
+  std::vector<std::vector<float>> learned(options.workers);
+  status = run(racks, options, [&](Client& client) -> Status {
+    fill(client, 1.0F);
+    PHUB_RETURN_IF_ERROR(client.initialise());
+    for (std::uint32_t round = 1; round <= kJoinedRounds; ++round) {
+      for (KeyId key = 0; key < kJoinedKeys.size(); ++key) {
+        const auto gradient = client.gradient<float>(key);
+        const auto own = fractions(round * 16 + client.worker_index(), gradient.size());
+        std::copy(own.begin(), own.end(), gradient.begin());
+      }
+      PHUB_RETURN_IF_ERROR(push_all(client));
+      PHUB_RETURN_IF_ERROR(client.wait_all());
+    }
+    for (KeyId key = 0; key < kJoinedKeys.size(); ++key) {
+      const auto parameter = client.parameter<float>(key);
+      std::vector<float>& all = learned[client.worker_index()];
+      all.insert(all.end(), parameter.begin(), parameter.end());
+    }
+    return {};
+  });
+  return learned;
+}
+
+TEST_CASE("racks that push some of their sums have the same bits everywhere, and in each run") {
+  const JoinedServers racks({.transport = "auto", .racks = 3, .servers = 2});
+  for (const RackShape shape : {RackShape::kSpread, RackShape::kChain}) {
+    Status status;
+    const auto first = compressed(racks, shape, status);
+    INFO(status.to_string());
+    REQUIRE(status.ok());
+    const auto second = compressed(racks, shape, status);
+    REQUIRE(status.ok());
+    REQUIRE(first == second);
+    for (const auto& learned : first) REQUIRE(learned == first[0]);
+  }
+}
+
+TEST_CASE("racks that are joined by shared memory push whole sums only, and say so") {
+  const JoinedServers racks({.transport = "shm", .racks = 3});
+  Status status;
+  compressed(racks, RackShape::kSpread, status);
+  CHECK_THAT(status.message(), Catch::Contains("rack_transport: \"shm\" carries whole sums only") &&
+                                   Catch::Contains("set it to tcp or auto"));
+}
+
 TEST_CASE("a value that is not finite ends a job in all racks, with its worker, key and round") {
   for (const std::string& transport : tested_transports()) {
     for (const std::string own : {"shm", "tcp"}) {

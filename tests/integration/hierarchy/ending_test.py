@@ -129,7 +129,13 @@ class Snapshots(RacksTest):
         return int(taken[0]["round"]), [reply["file"] for reply in taken]
 
     def test_it_goes_on_from_the_snapshots_of_one_round_after_a_restart(self):
-        started = self.start_job(self.RACKS, "--job", "demo")
+        self.go_on()
+
+    def test_so_does_one_whose_racks_keep_back_parts_of_their_sums(self):
+        self.go_on("--rack-density", "0.01")
+
+    def go_on(self, *more):
+        self.start_job(self.RACKS, "--job", "demo", *more)
         self.wait_until_it_trains("demo")
         taken, files = self.snapshot("demo")
         for process in self.workers:
@@ -144,7 +150,7 @@ class Snapshots(RacksTest):
             self.start_stateful(rack)
         for server, file in zip(self.both(), files):
             server.table("restore", file, "--as", "again")
-        steps = ("--max-steps", str(taken - 1 + STEPS_MORE))
+        steps = (*more, "--max-steps", str(taken - 1 + STEPS_MORE))
         again, _ = self.train(self.RACKS, *steps, name="again")
         whole, _ = self.train(self.RACKS, *steps, name="whole")
         self.assertEqual(again, whole)

@@ -26,7 +26,10 @@ struct RacksOptions {
   std::chrono::microseconds tcp_delay{0};
   std::uint32_t keys = 24;
   std::uint32_t key_elements = 1024;  // of kHybrid every second key has twice as many, and is large
-  bool has_stranger = false;          // rack 0 takes for rack 2 what says only what a test says
+  bool has_stranger = false;          // rack 0 takes for rack 2 what says only what a test says:
+                                      // where it is above, and where it is below
+  RackCompress rack_compress = {};
+  std::vector<std::shared_ptr<const server::JobCopy>> initial = {};  // by rack; empty: a new job
 };
 
 // A worker's end: pushes from `gradients`, replies land in `parameters`, both laid out as the plan.
@@ -126,6 +129,15 @@ class RacksRig {
   void push(std::uint32_t rack, std::uint32_t slot) {
     for (auto& each : racks_[rack].workers) each->push(slot, epoch(rack));
   }
+  // Any bytes, which are there until they have been sent.
+  void reply_as_stranger(std::uint32_t slot, std::span<const std::byte> bytes) {
+    stranger_->send(bytes.data(), static_cast<std::uint32_t>(bytes.size()),
+                    wire::reply(slot, epoch(2), /*is_skipped=*/false));
+  }
+  void push_as_stranger(std::uint32_t slot, std::span<const std::byte> bytes) {
+    stranger_below_->send(bytes.data(), static_cast<std::uint32_t>(bytes.size()),
+                          wire::immediate(slot, epoch(0)));
+  }
   // Of zeros.
   void reply_as_stranger(std::uint32_t slot) {
     const Chunk& chunk = plan->chunks[slot];
@@ -221,18 +233,6 @@ class RacksRig {
     });
   }
 
-  std::shared_ptr<const Plan> plan;
-  std::vector<RackTree> trees;
-
- private:
-  struct Rack {
-    server::JobLayout layout;
-    std::shared_ptr<server::JobMemory> memory;
-    std::unique_ptr<server::JobOnCore> on_core;
-    std::unique_ptr<server::Core> core;
-    std::vector<std::unique_ptr<RacksWorker>> workers;
-  };
-
   std::vector<float> fold_workers(const Chunk& chunk, std::uint32_t rack) const {
     std::vector<float> sum;
     for (const auto& each : racks_[rack].workers) {
@@ -245,6 +245,18 @@ class RacksRig {
     }
     return sum;
   }
+
+  std::shared_ptr<const Plan> plan;
+  std::vector<RackTree> trees;
+
+ private:
+  struct Rack {
+    server::JobLayout layout;
+    std::shared_ptr<server::JobMemory> memory;
+    std::unique_ptr<server::JobOnCore> on_core;
+    std::unique_ptr<server::Core> core;
+    std::vector<std::unique_ptr<RacksWorker>> workers;
+  };
 
   void add_rack(std::uint32_t index) {
     Rack& rack = racks_.emplace_back();
@@ -259,6 +271,8 @@ class RacksRig {
     rack.layout.loss_scale.kind = options_.loss_scaling;
     rack.layout.plan = plan;
     rack.layout.rack_wire_type = options_.rack_wire_type;
+    rack.layout.rack_compress = options_.rack_compress;
+    if (!options_.initial.empty()) rack.layout.initial = options_.initial[index];
     if (racks() > 1) rack.layout.rack = {racks(), index, trees};
     rack.memory = std::move(*server::JobMemory::create(rack.layout));
     rack.on_core = std::move(*server::JobOnCore::create(rack.layout, 0, rack.memory));
@@ -285,6 +299,10 @@ class RacksRig {
       PHUB_CHECK(above.core->connect_tcp(above.on_core.get(), seat, std::move(other)).ok(),
                  "below");
     }
+    if (options_.has_stranger && from == 2 && to == 0) {
+      stranger_below_ = std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(own));
+      return;
+    }
     PHUB_CHECK(below.core->connect_rack(below.on_core.get(), {to, epoch(to)}, std::move(own)).ok(),
                "above");
   }
@@ -300,6 +318,7 @@ class RacksRig {
   const RacksOptions options_;
   std::vector<Rack> racks_;
   std::unique_ptr<RacksWorker> stranger_;
+  std::unique_ptr<RacksWorker> stranger_below_;
   std::size_t expected_replies_ = 0;
 };
 

@@ -41,6 +41,8 @@ TEST_CASE("every enumerator of a job's spec is known, and comes back as it was")
   check_all<control::UpdateRule>(*control::UpdateRule_descriptor(), "rule", rule_from);
   check_all<control::LossScaling>(*control::LossScaling_descriptor(), "loss_scaling",
                                   loss_scaling_from);
+  check_all<control::Selector>(*control::Selector_descriptor(), "rack_compress.selector",
+                               selector_from);
   check_all<control::LatePushes>(*control::LatePushes_descriptor(), "rounds.late",
                                  late_pushes_from);
   check_all<control::PushWeight>(*control::PushWeight_descriptor(), "rounds.weight",

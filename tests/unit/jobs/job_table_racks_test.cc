@@ -1,6 +1,7 @@
 // Jobs of several racks in the job table: who may join as a rack, and leaving in every state.
 #include <catch2/catch.hpp>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -119,12 +120,53 @@ TEST_CASE("who is none of a job's other racks does not join as one") {
              Contains("rack a (host host, pid 7) has joined job \"demo\" already"));
 }
 
+TEST_CASE("what goes from rack to rack is refused where it means nothing, or contradicts the job") {
+  const std::vector<std::pair<std::string, std::function<void(JobSpec&)>>> cases = {
+      {"rack_compress.density: 1.5 is not above 0",
+       [](JobSpec& s) { s.rack_compress.density = 1.5F; }},
+      {"rack_compress.density: nan is not above 0",
+       [](JobSpec& s) { s.rack_compress.density = std::numeric_limits<float>::quiet_NaN(); }},
+      {"rack_compress.density: 0 is not above 0",
+       [](JobSpec& s) { s.rack_compress = {.error_feedback = false}; }},
+      {"rack_compress: means nothing without racks", [](JobSpec& s) { s.racks.clear(); }},
+      {"rack_wire_type: bf16 contradicts rack_compress",
+       [](JobSpec& s) { s.rack_wire_type = DataType::kBfloat16; }},
+      {"rack_compress: leaves rule lars without", [](JobSpec& s) { s.rule = RuleKind::kLars; }},
+      {"rack_compress: leaves rule lamb without", [](JobSpec& s) { s.rule = RuleKind::kLamb; }},
+      {"rack_compress: is for gradients, and rule elastic",
+       [](JobSpec& s) { s.rule = RuleKind::kElastic; }},
+      {"rack_compress: keeps parts of sums for later rounds, and loss_scaling static",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.loss_scale.kind = LossScaling::kStatic;
+       }},
+      {"rounds.quorum: contradicts racks", [](JobSpec& s) { s.rounds.quorum = 2; }},
+      {"clip_norm: the norm of all keys is known within one rack",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.clip_norm = 1.0F;
+       }},
+      {"encoding: sparse is for jobs of one rack",
+       [](JobSpec& s) { s.encoding = Encoding::kSparse; }}};
+  for (const auto& [refusal, change] : cases) {
+    RackFixture f;
+    f.spec.rack_compress.density = 0.01F;
+    change(f.spec);
+    CHECK_THAT(f.join("").error().message(), Contains(refusal));
+  }
+  RackFixture f;
+  f.spec.rack_compress.density = 0.01F;
+  CHECK(f.join(""));
+}
+
 // Each is another job than that of the rack of another shape; the words of an option and its field.
 const std::vector<std::pair<std::string, std::function<void(JobSpec&)>>> kOtherJobs = {
     {"rack_shape is spread in the job but chain in this join",
      [](JobSpec& s) { s.rack_shape = RackShape::kChain; }},
     {"rack_wire_type is fp32 in the job but bf16 in this join",
      [](JobSpec& s) { s.rack_wire_type = DataType::kBfloat16; }},
+    {"rack_compress.density is 0 in the job but 0.5 in this join",
+     [](JobSpec& s) { s.rack_compress.density = 0.5F; }},
     {"rule is mean in the job but sum in this join", [](JobSpec& s) { s.rule = RuleKind::kSum; }},
     {"racks is a:1,b:2,c:1 in the job but a:2,b:1,c:1 in this join",
      [](JobSpec& s) {

@@ -10,6 +10,7 @@ ClientOptions meeting_of(const WorkerConfig& config, std::string_view suffix) {
   options.rule = RuleKind::kSum;
   options.wire_type = DataType::kFloat32;
   options.rack_wire_type = DataType::kFloat32;
+  options.rack_compress = {};
   options.hyper = {.gradient_scale = 0.0F};
   options.lars = {};
   options.adaptive = {};

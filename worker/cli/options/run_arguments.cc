@@ -194,6 +194,8 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
       "How racks are joined: spread, chain, multicolour, hybrid, tree, nested");
   add("--rack-hybrid-bytes", "rack_hybrid_bytes", "N", "Of hybrid: the largest key that is small");
   add("--rack-wire-type", "rack_wire_type", "TYPE", "Of sums between racks: fp32, bf16, fp16");
+  add("--rack-density", "rack_compress.density", "SHARE",
+      "Share of each sum's elements that goes from rack to rack; left out: all");
   command
       .add_option("--credentials", o.credentials,
                   "Folder with ca.pem, cert.pem, key.pem, token, nonce")

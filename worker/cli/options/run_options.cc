@@ -74,6 +74,15 @@ CompressOptions compress_of(const TrainConfig& train) {
           .selector = kSelectorWords.parse(compress.selector()).value()};
 }
 
+RackCompress rack_compress_of(const WorkerConfig& config) {
+  if (!config.has_rack_compress()) return {};
+  const RackCompressConfig& compress = config.rack_compress();
+  return {.density = compress.density(),
+          .dense_below = compress.dense_below(),
+          .error_feedback = compress.error_feedback(),
+          .selector = kSelectorWords.parse(compress.selector()).value()};
+}
+
 AdaptiveOptions adaptive_of(const OptimizerConfig& optimizer) {
   return {optimizer.beta1(), optimizer.beta2(), optimizer.epsilon()};
 }
@@ -220,6 +229,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .rack_shape = rack_shape_of(config.rack_shape()).value(),
           .rack_hybrid_bytes = config.rack_hybrid_bytes(),
           .rack_wire_type = parse_data_type(config.rack_wire_type()).value(),
+          .rack_compress = rack_compress_of(config),
           .transport = config.transport(),
           .links = {.verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
                     .verbs_gid_index = config.has_verbs_gid_index()

@@ -220,6 +220,26 @@ TEST_CASE("a threshold of small keys is hybrid's only") {
   CHECK_THAT(worker("rack_shape: \"ring\""), Contains("spread, chain, multicolour, hybrid"));
 }
 
+TEST_CASE("what goes from rack to rack is checked where it is written") {
+  const auto worker = [](const std::string& text, const std::string& racks =
+                                                      "racks { name: \"a\" workers: 1 }\n"
+                                                      "racks { name: \"b\" workers: 1 }\n") {
+    const auto config = parse_worker_config(
+        "servers: \"s:1\" workers: 2 data { path: \"x\" }\n" + racks + "rack_compress {" + text,
+        "w");
+    return config ? "no error" : config.error().message();
+  };
+  CHECK(worker("}") == "no error");
+  CHECK(worker("density: 1 selector: \"mstopk\" }") == "no error");
+  CHECK_THAT(worker("density: 0 }"), Contains("w:4:16: rack_compress.density"));
+  CHECK_THAT(worker("selector: \"best\" }"), Contains("rack_compress.selector"));
+  CHECK_THAT(worker("}", ""), Contains("rack_compress: means nothing without racks"));
+  CHECK_THAT(worker("} rack_wire_type: \"bf16\""), Contains("contradicts rack_wire_type"));
+  CHECK_THAT(worker("} optimizer { rule: \"lars\" }"), Contains("contradicts optimizer.rule"));
+  CHECK_THAT(worker("} wire_type: \"fp16\" train { loss_scale { factor: 8 } }"),
+             Contains("contradicts train.loss_scale"));
+}
+
 TEST_CASE("racks whose names have other numbers of levels are not nested") {
   const auto worker = [](const std::string& second, const std::string& shape) {
     const auto config = parse_worker_config(
