@@ -27,6 +27,8 @@ torch_packages=(python3-torch python3-torchvision)
 monitoring_packages=(prometheus)
 # tests/integration/racks/etcd_test.py: the directory in an etcd. The same holds for its program.
 etcd_packages=(etcd-server)
+# tests/python/launch_slurm_test.py: a Slurm on this machine. Only the programs are used: the services need not run.
+slurm_packages=(munge slurm-client slurmctld slurmd)
 
 # install_missing PACKAGE...: asks apt only for what is not there.
 install_missing() {
