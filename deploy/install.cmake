@@ -31,3 +31,24 @@ file(RELATIVE_PATH PHUB_PREFIX_FROM_PC
 configure_file(${CMAKE_CURRENT_LIST_DIR}/install/phub.pc.in ${PROJECT_BINARY_DIR}/install/phub.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/phub.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+# The manual and bash's completion, from what the programs say at --help when they are installed.
+find_program(PHUB_PYTHON3 python3 REQUIRED)
+function(phub_install_manual name component)
+  list(JOIN ARGN "\" \"" command)
+  install(CODE "
+    set(made \"${PROJECT_BINARY_DIR}/manual\")
+    execute_process(COMMAND \"${PHUB_PYTHON3}\" -B \"${PROJECT_SOURCE_DIR}/deploy/manual/make.py\"
+      \"${PROJECT_VERSION}\" \"\${made}\" ${name} \"${command}\" COMMAND_ERROR_IS_FATAL ANY)
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\" TYPE FILE
+      FILES \"\${made}/${name}.1\")
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions\"
+      TYPE FILE FILES \"\${made}/${name}\")" COMPONENT ${component})
+endfunction()
+phub_install_manual(phub-server server $<TARGET_FILE:phub-server>)
+phub_install_manual(phub-worker worker $<TARGET_FILE:phub-worker>)
+phub_install_manual(phubctl tools $<TARGET_FILE:phubctl>)
+phub_install_manual(phub-bench tools $<TARGET_FILE:phub-bench>)
+# phubrun itself comes with the Python package, by pip.
+phub_install_manual(phubrun tools
+  ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/worker/torch ${PHUB_PYTHON3} -B -m phub.launch)

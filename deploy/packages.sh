@@ -13,7 +13,7 @@ build_packages=(
 # The peers of phub-bench, the tools of the checks, and what installs the Python package in a test.
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin
-  valgrind python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
+  man-db valgrind python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
 )
 # tests/rdma: a virtual machine with software RDMA. Without them its tests are skipped.
 rdma_packages=(
@@ -27,6 +27,8 @@ torch_packages=(python3-torch python3-torchvision)
 monitoring_packages=(prometheus)
 # tests/integration/racks/etcd_test.py: the directory in an etcd. The same holds for its program.
 etcd_packages=(etcd-server)
+# tests/python/launch_slurm_test.py: a Slurm on this machine. Only the programs are used: the services need not run.
+slurm_packages=(munge slurm-client slurmctld slurmd)
 
 # install_missing PACKAGE...: asks apt only for what is not there.
 install_missing() {

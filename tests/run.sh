@@ -29,6 +29,7 @@ install_missing "${browser_packages[@]}" || echo "Going on without the test of t
 install_missing "${torch_packages[@]}" || echo "Going on without the tests that need PyTorch."
 install_missing "${etcd_packages[@]}" || echo "Going on without the test with an etcd."
 install_missing "${monitoring_packages[@]}" || echo "Going on without the test with Prometheus."
+install_missing "${slurm_packages[@]}" || echo "Going on without the test with a Slurm."
 if [ "$quick" = yes ]; then
   skipped=', except the long ones and those with RDMA'
 else

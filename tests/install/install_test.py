@@ -61,9 +61,9 @@ class InstallTest(unittest.TestCase):
 
     def test_each_component_has_its_own(self):
         names = self.files
-        self.assertEqual(names["server"], {"phub-server"})
+        self.assertEqual(names["server"], {"phub-server", "phub-server.1"})  # and its completion, of its name
         self.assertIn("phub-worker", names["worker"])
-        self.assertEqual(names["tools"], {"phubctl", "phub-bench"})
+        self.assertEqual(names["tools"], {"phubctl", "phub-bench", "phubrun", "phubctl.1", "phub-bench.1", "phubrun.1"})
         self.assertEqual(len(names["library"]), 2, names["library"])  # the library, and its name with the ABI's number
         self.assertLessEqual({"libphub.so", "phub_c.h", "phubConfig.cmake", "phub.pc"}, names["development"])
 

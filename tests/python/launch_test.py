@@ -1,6 +1,5 @@
 """phubrun: what workers find, what is said, how all end. Usage: launch_test.py LIBRARY BIN"""
 import os
-import pathlib
 import re
 import signal
 import subprocess
@@ -8,16 +7,8 @@ import sys
 import unittest
 
 import launched
-from launched import DEADLINE, Server, environment, processes, temporary_folder
-
-
-def command(*words):
-    return [sys.executable, "-B", "-m", "phub.launch", "--server-program", str(processes.BIN / "phub-server"),
-            *map(str, words)]
-
-
-def program(text):
-    return [sys.executable, "-B", "-u", "-c", text]
+from launched import DEADLINE, Server, environment, is_there, phubrun, program, temporary_folder
+from processes import until
 
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PHUB_SERVERS", "PHUB_JOB")
@@ -25,16 +16,9 @@ SAYS = f"import os; print(*(os.environ[name] for name in {NAMES}))"
 PIDS = "import os; print(f'pid {os.getpid()}')\n"
 
 
-def is_there(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 class LaunchTest(unittest.TestCase):
     def run_to_its_end(self, *words):
-        return subprocess.run(command(*words), env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+        return subprocess.run(phubrun(*words), env=environment(), capture_output=True, text=True, timeout=DEADLINE)
 
     def test_what_workers_find(self):
         done = self.run_to_its_end("-n", 3, "--servers", 2, *program(SAYS))
@@ -76,7 +60,7 @@ class LaunchTest(unittest.TestCase):
                 "def on_signal(number, _):\n    print('got', number)\n    if os.environ['RANK'] == '0': sys.exit(0)\n"
                 "signal.signal(signal.SIGTERM, on_signal)\nprint('there')\n"
                 "while True: signal.pause()\n")
-        running = subprocess.Popen(command("-n", 2, "--grace", 0.2, *program(text)), env=environment(),
+        running = subprocess.Popen(phubrun("-n", 2, "--grace", 0.2, *program(text)), env=environment(),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(running.kill)
         for _ in range(2):
@@ -99,16 +83,61 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertIn("phubrun: server failed first: it was ended by SIGKILL", done.stderr)
 
+    def test_workers_end_before_servers(self):
+        """A worker has time to write what it has, and servers to have part in it."""
+        order = temporary_folder(self) / "order"
+        says = ("import signal, sys\n"
+                "def on_signal(number, _):\n"
+                f"    print({{name!r}}, file=open({str(order)!r}, 'a'))\n"
+                "    sys.exit(0)\n"
+                "signal.signal(signal.SIGTERM, on_signal)\n"
+                "print('phub-server ready control=127.0.0.1:1 data=1 pid=1', flush=True)\n"
+                "while True: signal.pause()\n")
+        server = temporary_folder(self) / "server"
+        server.write_text(f"#!{sys.executable}\n" + says.format(name="server"))
+        server.chmod(0o755)
+        running = subprocess.Popen(phubrun("--server-program", server, *program(says.format(name="worker"))),
+                                   env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(running.kill)
+        running.stdout.readline()
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=DEADLINE)
+        self.assertEqual(order.read_text(), "worker\nserver\n")
+
+    def test_nothing_is_left_when_phubrun_is_killed(self):
+        running = subprocess.Popen(phubrun("-n", 2, *program(PIDS + "import signal; signal.pause()")), env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(running.communicate)
+        pids = [int(running.stdout.readline().split()[-1]) for _ in range(2)]
+        running.kill()
+        until(lambda: not any(map(is_there, pids)), "workers are gone")
+
+    def test_a_file_for_each_rank(self):
+        folder = temporary_folder(self) / "made" / "for it"
+        done = self.run_to_its_end("-n", 2, "--output", folder, *program(
+            "import os, sys; print('I am', os.environ['RANK']); sys.exit(int(os.environ['RANK']))"))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual([(folder / f"{rank}.log").read_text() for rank in (0, 1)], ["I am 0\n", "I am 1\n"])
+        self.assertIn("1 failed first: it ended with status 1. Its last lines:\n  I am 1\n", done.stderr)
+        self.assertTrue((folder / "server.log").exists())
+
+    def test_long_lines(self):
+        """They are cut, and none of it is lost."""
+        done = self.run_to_its_end(*program("import sys; sys.stdout.write('x' * 300000)"))
+        self.assertEqual(sum(len(line) - len("[0] ") for line in done.stdout.splitlines()), 300000)
+
     def test_what_cannot_be_started(self):
         done = self.run_to_its_end("-n", 2, temporary_folder(self) / "nothing")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("nothing", done.stderr)
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("nothing: No such file", done.stderr)
         done = self.run_to_its_end("--server-program", "no-such-server", "true")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no-such-server is not on the path: install it", done.stderr)
         done = self.run_to_its_end("--server-program", "false", "true")
         self.assertIn("server did not start", done.stderr)
-        for wrong in (["-n", "0", "true"], ["--servers", "0", "true"], []):
+        for wrong in (["-n", "0", "true"], ["--servers", "0", "true"], [], ["-x", "A B=1", "true"], ["-x", "NOT_SET", "true"],
+                      ["--grace", "0", "true"], ["--server-options", "'", "true"], ["--slurm", "true"]):
             self.assertEqual(self.run_to_its_end(*wrong).returncode, 2)
 
 

@@ -9,7 +9,8 @@ sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "worker/torch")]
 import processes  # noqa: E402
 from processes import DEADLINE, Server, free_port, temporary_folder  # noqa: E402
 
-__all__ = ["DEADLINE", "ROOT", "Server", "environment", "main", "processes", "start", "temporary_folder", "together"]
+__all__ = ["DEADLINE", "ROOT", "Server", "environment", "is_there", "main", "phubrun", "processes", "program", "start",
+           "temporary_folder", "together"]
 
 
 def environment(rank=0, workers=1, server=None, **more):
@@ -19,6 +20,24 @@ def environment(rank=0, workers=1, server=None, **more):
     if server is not None:
         own["PHUB_SERVERS"] = server.control
     return own
+
+
+def phubrun(*words):
+    """Its command line."""
+    return [sys.executable, "-B", "-m", "phub.launch", "--server-program", str(processes.BIN / "phub-server"),
+            *map(str, words)]
+
+
+def program(text):
+    """What a worker runs."""
+    return [sys.executable, "-B", "-u", "-c", text]
+
+
+def is_there(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def start(function, *arguments, rank=0, workers=1, server=None, **more):

@@ -2,68 +2,39 @@
 
 Usage: rack_ssh_test.py PATH_OF_PHUB_BENCH; exit code 77 where there is no ssh or no sshd
 """
-import getpass
 import json
 import os
 import pathlib
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
-from processes import free_port, until  # noqa: E402
+from processes import free_port, temporary_folder, until  # noqa: E402
+from sshd import Sshd, answers, missing  # noqa: E402
 
 BENCH = ""
 DEADLINE_SECONDS = 120  # only bounds a test that hangs
-PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 # Nothing is measured to choose a kernel, and the rate is low enough for images that are noise.
 TRAINING = """training { kernels: "onednn" worker { data { format: "synthetic" }
   optimizer { learning_rate: 0.001 } train { max_steps: 10 batch: 16 evaluate: false } } }"""
 ENDLESS = "exchange { elements: 10000 rounds: 1000000 timeout_s: 86400 }"
 
 
-def answers(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 class RackSshTest(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder = str(temporary_folder(self))
         self.scratch = os.path.join(self.folder, "scratch")  # of the "machines"
         os.mkdir(self.scratch)
-        for key in ("host", "user", "stranger"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(key)],
-                           check=True)
-        shutil.copy(self.path("user.pub"), self.path("authorized"))
-        self.port = free_port()
-        with open(self.path("config"), "w", encoding="utf-8") as file:
-            file.write(f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.path('host')}\n"
-                       f"AuthorizedKeysFile {self.path('authorized')}\nPidFile none\nStrictModes no\n"
-                       f"UsePAM no\nPermitRootLogin prohibit-password\nMaxStartups 100\n"
-                       f"SetEnv TMPDIR={self.scratch}\n")
-        if os.geteuid() == 0:
-            os.makedirs("/run/sshd", exist_ok=True)  # it wants the folder to be there
-        sshd = subprocess.Popen([shutil.which("sshd", path=PATH), "-D", "-e", "-f", self.path("config")],
-                                stderr=subprocess.DEVNULL)
-        self.addCleanup(sshd.wait)
-        self.addCleanup(sshd.terminate)
-        until(lambda: answers(self.port), "sshd listens")
+        self.sshd = Sshd(self, TMPDIR=self.scratch)
         self.control = free_port()
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def scenario(self, work, key="user", hosts=2):
-        here = f'hosts: "{getpass.getuser()}@127.0.0.1" ' + 'hosts: "127.0.0.1" ' * (hosts - 1)
-        words = ["-p", str(self.port), "-i", self.path(key), "-o", "IdentitiesOnly=yes",
-                 "-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={self.path('known')}",
-                 "-o", "LogLevel=ERROR"]
-        options = " ".join(f'options: "{word}"' for word in words)
+        here = f'hosts: "{Sshd.user}@127.0.0.1" ' + 'hosts: "127.0.0.1" ' * (hosts - 1)
+        options = " ".join(f'options: "{word}"' for word in self.sshd.words(key))
         text = (f"racks {{ servers: 1 workers: 1 {here} }}\n" * 2 +
                 f"ssh {{ control_port: {self.control} {options} }}\n{work}\n")
         with open(self.path("s.textproto"), "w", encoding="utf-8") as file:
@@ -129,8 +100,7 @@ class RackSshTest(unittest.TestCase):
 
 if __name__ == "__main__":
     BENCH = os.path.abspath(sys.argv.pop(1))
-    missing = [name for name in ("ssh", "ssh-keygen", "sshd") if not shutil.which(name, path=PATH)]
-    if missing:
-        print("SKIPPED: missing:", ", ".join(missing), "(apt-get install openssh-server)")
+    if missing():
+        print("SKIPPED: missing:", ", ".join(missing()), "(apt-get install openssh-server)")
         sys.exit(77)
     unittest.main(verbosity=2)

@@ -1,72 +1,63 @@
-"""phubrun: starts the servers and the workers of a run on this machine, and ends them together.
+"""phubrun: starts the servers and the workers of a run, here or on several hosts, and ends them together.
 
-Each worker finds in its environment what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR,
-MASTER_PORT), and PHUB_SERVERS and PHUB_JOB. Its lines are printed with its name before them.
+Each worker finds in its environment what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK,
+MASTER_ADDR, MASTER_PORT), and PHUB_SERVERS and PHUB_JOB. Its lines are printed with its rank before them.
 """
 from __future__ import annotations
 
 import argparse
-import os
 import secrets
-import socket
 import sys
 from typing import Dict, List, Optional
 
-from phub.launch._group import Group, ended_how
+from phub.launch import _places
+from phub.launch._arguments import parsed
+from phub.launch._group import Group, Manner
+from phub.launch._host import Host
 from phub.launch._servers import start_servers
 
 
-def _arguments(words: Optional[List[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="phubrun", description="Starts PHub servers and workers on this machine, and ends all when one fails.")
-    parser.add_argument("-n", "--workers", type=int, default=1, help="workers, which are RANK 0 to n - 1 (default 1)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--servers", type=int, default=1, help="servers to start (default 1)")
-    where.add_argument("--server", help="running ones to use instead, as HOST:PORT[,HOST:PORT...]")
-    parser.add_argument("--cores", type=int, default=1, help="cores of each server that is started (default 1)")
-    parser.add_argument("--server-program", default=os.environ.get("PHUB_SERVER_PROGRAM", "phub-server"),
-                        help="the server's program (default phub-server)")
-    parser.add_argument("--grace", type=float, default=10.0, metavar="SECONDS",
-                        help="from asking what is left to end until it is killed (default 10)")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="what each worker runs")
-    given = parser.parse_args(words)
-    if given.command[:1] == ["--"]:
-        del given.command[0]
-    if not given.command:
-        parser.error("COMMAND: nothing to run; as in: phubrun -n 2 python PROGRAM")
-    if given.workers < 1:
-        parser.error(f"--workers: {given.workers} is below 1")
-    if given.servers < 1:
-        parser.error(f"--servers: {given.servers} is below 1; --server names running ones")
-    return given
+def _places_of(given: argparse.Namespace) -> List[_places.Place]:
+    if given.hosts:
+        return _places.over_ssh(given.hosts, given.workers or 0, given.ssh)
+    return _places.in_slurm(given.workers or 0) if given.slurm else _places.here(given.workers or 1)
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+def _environment(first: int, local: int, workers: int, host: Host, common: Dict[str, str]) -> Dict[str, str]:
+    """Of the worker `local` of the host, whose first worker is `first`."""
+    own = {"OMP_NUM_THREADS": str(max(1, host.there["cpus"] // host.place.workers)), "PYTHONUNBUFFERED": "1", **common}
+    return {**own, "RANK": str(first + local), "LOCAL_RANK": str(local), "WORLD_SIZE": str(workers),
+            "LOCAL_WORLD_SIZE": str(host.place.workers)}
 
 
-def _environment(rank: int, workers: int, common: Dict[str, str]) -> Dict[str, str]:
-    own = {**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(workers),
-           "LOCAL_WORLD_SIZE": str(workers)}
-    # As torchrun: n workers with as many threads as there are CPUs each would stand in each other's way.
-    own.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // workers)))
-    own.setdefault("PYTHONUNBUFFERED", "1")
-    return own
+def _start(group: Group, given: argparse.Namespace) -> None:
+    is_far = bool(given.hosts or given.slurm)
+    servers = given.server or ",".join(start_servers(group, given, is_far))
+    common = {"PHUB_JOB": f"run-{secrets.token_hex(4)}", **given.environment, "PHUB_SERVERS": servers,
+              "MASTER_ADDR": group.hosts[0].place.address, "MASTER_PORT": str(group.hosts[0].there["port"])}
+    workers = sum(host.place.workers for host in group.hosts)
+    first = 0
+    for index, host in enumerate(group.hosts):
+        for local in range(host.place.workers):
+            environment = _environment(first, local, workers, host, {**common, "GROUP_RANK": str(index)})
+            group.start(str(first + local), host, given.command, environment, given.folder)
+        first += host.place.workers
 
 
 def main(words: Optional[List[str]] = None) -> int:
-    given = _arguments(words)
-    group = Group(given.grace)
+    given = parsed(words)
     try:
-        servers = given.server or ",".join(
-            start_servers(group, given.servers, given.server_program, given.cores))
-        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "PHUB_SERVERS": servers}
-        common["PHUB_JOB"] = os.environ.get("PHUB_JOB", f"run-{secrets.token_hex(4)}")
-        for rank in range(given.workers):
-            group.start(str(rank), given.command, _environment(rank, given.workers, common))
-        failed = group.wait()
+        places = _places_of(given)
+        if given.output:
+            given.output.mkdir(parents=True, exist_ok=True)
+    except (ValueError, OSError) as error:
+        print(f"phubrun: {error}", file=sys.stderr)
+        return 2
+    group = Group(Manner(given.grace, given.deadline, given.lost_after, given.output))
+    try:
+        group.reach(places)
+        _start(group, given)
+        failure = group.wait()
     except OSError as error:
         if group.signal:
             return 128 + group.signal
@@ -76,12 +67,12 @@ def main(words: Optional[List[str]] = None) -> int:
         group.end()
     if group.signal:
         return 128 + group.signal
-    if failed is None:
+    if failure is None:
         return 0
-    print(f"phubrun: {failed.name} failed first: it {ended_how(failed.status)}. Its last lines:", file=sys.stderr)
-    for line in failed.last_lines:
+    print(f"phubrun: {failure.what}", file=sys.stderr)
+    for line in failure.last_lines:
         print(f"  {line}", file=sys.stderr)
-    return failed.status if failed.status > 0 else 128 - failed.status
+    return failure.status
 
 
 if __name__ == "__main__":

@@ -1,74 +1,49 @@
-"""Processes that live and end together: their output line by line, their signals, who failed first.
+"""Processes on several hosts that live and end together: their lines, their signals, who failed first.
 
-One thread, which sleeps until one of them says something or ends, or a signal comes.
+One thread, which sleeps until a host says something or ends, or a signal comes; a second one tells the hosts that we live.
 """
 from __future__ import annotations
 
 import collections
-import os
+import pathlib
 import selectors
 import signal
 import socket
-import subprocess
 import sys
+import threading
 import time
-from typing import Any, Deque, Dict, List, Optional, Pattern
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Pattern
 
-LAST_LINES = 20
+from phub.launch._host import Host
+from phub.launch._member import Failure, Member
+from phub.launch._places import Place
+
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_WORDS_IN_A_SILENCE = 4
 
 
-class Member:
-    """A process of the group, in a process group of its own."""
-
-    def __init__(self, name: str, process: "subprocess.Popen[bytes]", is_server: bool) -> None:
-        self.name, self.process, self.is_server = name, process, is_server
-        self.ended = os.pidfd_open(process.pid)
-        self.is_running = True
-        self.last_lines: Deque[str] = collections.deque(maxlen=LAST_LINES)
-        self.found: Any = None  # of wait_for_line
-        self._awaited: Optional[Pattern[str]] = None
-        self._rest = b""
-
-    @property
-    def status(self) -> int:
-        return 0 if self.process.returncode is None else self.process.returncode
-
-    def expect(self, line: Pattern[str]) -> None:
-        self._awaited = line
-
-    def say(self, data: bytes) -> None:
-        """Prints whole lines; nothing: what is left."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if not data and self._rest:
-            lines, self._rest = [self._rest], b""
-        for raw in lines:
-            line = raw.decode(errors="replace").rstrip("\r")
-            self.last_lines.append(line)
-            if self._awaited and (match := self._awaited.search(line)):
-                self.found, self._awaited = match, None
-                continue  # for us, not for who looks on
-            print(f"[{self.name}] {line}", flush=True)
-
-    def send(self, number: int) -> None:
-        if self.is_running:
-            try:
-                os.killpg(self.process.pid, number)
-            except ProcessLookupError:
-                pass
+class Manner(NamedTuple):
+    """How a run goes. Seconds."""
+    grace: float  # from asking processes to end until they are killed
+    deadline: float  # for a host to answer
+    silence: float  # after which a host's processes end, if it hears nothing of us
+    output: Optional[pathlib.Path] = None  # a folder for the lines, instead of standard output
 
 
 class Group:
     """Takes over the process's signals until end()."""
 
-    def __init__(self, grace: float) -> None:
+    def __init__(self, manner: Manner) -> None:
         self.signal = 0  # the first that ended the group
-        self._grace = grace
-        self._members: List[Member] = []
+        self.failure: Optional[Failure] = None  # the first
+        self.hosts: List[Host] = []
+        self._manner = manner
+        self._members: Dict[str, Member] = {}
         self._selector = selectors.DefaultSelector()
-        self._first_failure: Optional[Member] = None
-        self._kill_at: Optional[float] = None
+        self._is_ending = False
+        self._ends: List[float] = []  # when more is done to those that were asked to end
+        self._told: Dict[str, "collections.Counter[int]"] = {}  # signals, by who says them
         self._signals, wakeup = socket.socketpair()
         self._signals.setblocking(False)
         wakeup.setblocking(False)
@@ -76,42 +51,89 @@ class Group:
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
         self._before: Dict[int, Any] = {number: signal.signal(number, lambda *_: None) for number in _FORWARDED}
         self._fd_before = signal.set_wakeup_fd(wakeup.fileno())
+        self._is_over = threading.Event()
+        self._speaker = threading.Thread(target=self._speak, daemon=True)
 
-    def start(self, name: str, command: List[str], environment: Dict[str, str], is_server: bool = False) -> Member:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
-        member = Member(name, process, is_server)
-        self._members.append(member)
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        self._selector.register(process.stdout, selectors.EVENT_READ, lambda: self._on_output(member))
-        self._selector.register(member.ended, selectors.EVENT_READ, lambda: self._on_end(member))
+    def reach(self, places: Iterable[Place]) -> None:
+        """Raises OSError with who cannot be reached, and the cure."""
+        for place in places:
+            try:
+                host = Host(place)
+            except FileNotFoundError as error:
+                raise OSError(f"{error.filename} is not on the path") from None
+            self.hosts.append(host)
+            host.order(grace=self._manner.grace, silence=self._manner.silence)
+            self._listen(host)
+        self._speaker.start()
+        end = time.monotonic() + self._manner.deadline
+        while not self._is_ending:
+            late = [host for host in self.hosts if not host.there]
+            lost = [host for host in late if not host.is_running]
+            if not late:
+                return
+            if lost or time.monotonic() >= end:
+                raise OSError("; ".join(self._unreached(host) for host in lost or late))
+            self._turn(end)
+        raise OSError("ended before all hosts answered")
+
+    def _unreached(self, host: Host) -> str:
+        said = "".join(f" ({line})" for line in list(host.last_lines)[-1:])
+        when = "" if not host.is_running else f" within {self._manner.deadline:g} s (--deadline)"
+        return f"{host.name} cannot be reached{when}{said}: {host.place.cure}"
+
+    def _listen(self, host: Host) -> None:
+        for stream in (host.stdout, host.stderr):
+            self._selector.register(stream, selectors.EVENT_READ, self._reader(host, stream))
+        self._selector.register(host.ended, selectors.EVENT_READ, lambda: self._on_host_end(host))
+
+    def _reader(self, host: Host, stream: Any) -> Callable[[], None]:
+        def read() -> None:
+            # Its end may have come in the same turn.
+            if stream in self._selector.get_map() and host.read(stream, lambda what: self._on_report(host, what)) == 0:
+                self._selector.unregister(stream)
+        return read
+
+    def start(self, name: str, host: Host, command: List[str], environment: Dict[str, str], folder: str,
+              is_server: bool = False) -> Member:
+        """Raises OSError where the group is ending."""
+        if self._is_ending:
+            raise OSError(self.failure.what if self.failure else "ended before all had started")
+        member = self._members[name] = Member(name, host, is_server, self._manner.output)
+        host.order(start=name, command=command, environment=environment, folder=folder)
         return member
 
     def wait_for_line(self, member: Member, line: Pattern[str]) -> Any:
         """The line's match; None: the process has ended, or the group is ending."""
         member.expect(line)
-        while member.found is None and member.is_running and self._kill_at is None:
+        while member.found is None and member.is_running and not self._is_ending:
             self._turn()
         return member.found
 
-    def wait(self) -> Optional[Member]:
+    def wait(self) -> Optional[Failure]:
         """Until no worker is left. Who failed first; None: nobody."""
-        while any(each.is_running and not each.is_server for each in self._members):
+        while self._running(is_server=False):
             self._turn()
-        return self._first_failure
+        return self.failure
 
     def end(self) -> None:
-        """Nothing of the group is left running."""
-        failed = self._first_failure  # servers that end now do not fail
-        self._ask_all_to_end()
-        while any(each.is_running for each in self._members):
+        """Nothing of the group is left running: workers end, then servers, then what kept them."""
+        if not self._is_ending:
+            self._ask_to_end(False, signal.SIGTERM)
+        while self._running(is_server=False):
             self._turn()
-        self._first_failure = failed
-        for each in self._members:
-            assert each.process.stdout is not None
-            each.process.stdout.close()
-            os.close(each.ended)
+        self._ask_to_end(True, signal.SIGTERM)
+        while self._running(is_server=True):
+            self._turn()
+        self._is_over.set()
+        self._set_ends()
+        for host in self.hosts:
+            host.leave()
+            if not host.there:
+                host.process.terminate()
+        while any(host.is_running for host in self.hosts):
+            self._turn()
+        for host in self.hosts:
+            host.close()
         signal.set_wakeup_fd(self._fd_before)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -119,73 +141,99 @@ class Group:
         self._signals.close()
         self._wakeup.close()
 
-    def _turn(self) -> None:
-        left = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
+    def _running(self, is_server: bool) -> List[Member]:
+        return [each for each in self._members.values() if each.is_running and each.is_server == is_server]
+
+    def _speak(self) -> None:
+        while not self._is_over.wait(self._manner.silence / _WORDS_IN_A_SILENCE):
+            for host in self.hosts:
+                host.order()
+
+    def _turn(self, end: Optional[float] = None) -> None:
+        ends = self._ends[:1] + ([] if end is None else [end])
+        left = max(0.0, min(ends) - time.monotonic()) if ends else None
         for key, _ in self._selector.select(left):
             key.data()
-        if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            for each in self._members:
-                each.send(signal.SIGKILL)
-            self._kill_at = time.monotonic() + self._grace
+        if self._ends and time.monotonic() >= self._ends[0]:
+            del self._ends[0]
+            self._do_more()
 
-    def _ask_all_to_end(self, number: int = signal.SIGTERM) -> None:
-        for each in self._members:
+    def _do_more(self) -> None:
+        """To those that should have ended: they are killed, and where that is not answered, the way to them is."""
+        late = self._running(is_server=False) or self._running(is_server=True)
+        for each in late:
+            each.send(signal.SIGKILL)
+        if not self._ends:
+            for host in [each.host for each in late] or self.hosts:
+                if host.is_running:
+                    host.process.kill()
+
+    def _set_ends(self) -> None:
+        self._ends = [time.monotonic() + self._manner.grace * times for times in (1, 2)]
+
+    def _ask_to_end(self, is_server: bool, number: int) -> None:
+        running = self._running(is_server)
+        if is_server or not self._is_ending:
+            self._set_ends()
+        self._is_ending = True
+        for each in running:
             each.send(number)
-        if self._kill_at is None:
-            self._kill_at = time.monotonic() + self._grace
 
     def _on_signals(self) -> None:
         for number in self._signals.recv(64):
-            if number in _ENDING:
-                self.signal = self.signal or number
-                print(f"phubrun: {signal.Signals(number).name}: ending", file=sys.stderr, flush=True)
-                self._ask_all_to_end(number)
-            elif number in _FORWARDED:
-                for each in self._members:
-                    if not each.is_server:
-                        each.send(number)
+            self._on_signal("phubrun", number)
 
-    def _on_output(self, member: Member) -> None:
-        assert member.process.stdout is not None
-        if member.process.stdout.fileno() not in self._selector.get_map():
-            return  # its end came in the same turn
-        try:
-            data = os.read(member.process.stdout.fileno(), 65536)
-        except BlockingIOError:
+    def _on_signal(self, source: str, number: int) -> None:
+        """One that comes to several hosts, as from Slurm, is sent on once."""
+        counts = [told[number] for told in self._told.values()]
+        own = self._told.setdefault(source, collections.Counter())
+        own[number] += 1
+        if number not in _FORWARDED or own[number] <= max(counts, default=0):
             return
-        member.say(data)
-        if not data:
-            self._selector.unregister(member.process.stdout)
+        if number in _ENDING:
+            self.signal = self.signal or number
+            print(f"{source}: {signal.Signals(number).name}: ending", file=sys.stderr, flush=True)
+            self._ask_to_end(False, number)
+        else:
+            for each in self._running(is_server=False):
+                each.send(number)
 
-    def _on_end(self, member: Member) -> None:
-        self._selector.unregister(member.ended)
-        member.send(signal.SIGKILL)  # to what it left behind; until it is waited for the number is its own
-        member.process.wait()
-        member.is_running = False
-        self._drain(member)
+    def _on_report(self, host: Host, report: Dict[str, Any]) -> None:
+        if "there" in report:
+            host.there = report
+        elif "signal" in report:
+            self._on_signal(host.name, report["signal"])
+        elif (member := self._members.get(report.get("of", ""))) and member.host is host and member.is_running:
+            if "said" in report:
+                member.say(report["said"])
+            elif "not_started" in report:
+                member.is_missing = report.get("is_missing", False)
+                member.say([f"could not be started: {report['not_started']}"])
+                self._on_member_end(member, 127 if member.is_missing else 126)
+            elif "ended" in report:
+                self._on_member_end(member, report["ended"])
+
+    def _on_member_end(self, member: Member, status: int) -> None:
+        member.end(status)
         # A server that ends while its workers run has failed, however it ended.
-        has_failed = member.status != 0 or (member.is_server and self._kill_at is None)
-        if has_failed and self._kill_at is None:
-            self._first_failure = member
-            self._ask_all_to_end()
+        if not self._is_ending and (status != 0 or member.is_server):
+            self.failure = member.failure(is_far=len(self.hosts) > 1)
+            self._ask_to_end(False, signal.SIGTERM)
 
-    def _drain(self, member: Member) -> None:
-        """What it said before it ended. A process that it left behind may hold the pipe: that is not waited for."""
-        assert member.process.stdout is not None
-        stream = member.process.stdout
-        if stream.fileno() not in self._selector.get_map():
-            return
-        while True:
-            try:
-                data = os.read(stream.fileno(), 65536)
-            except BlockingIOError:
-                break
-            member.say(data)
-            if not data:
-                break
-        member.say(b"")
-        self._selector.unregister(stream)
-
-
-def ended_how(status: int) -> str:
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    def _on_host_end(self, host: Host) -> None:
+        self._selector.unregister(host.ended)
+        for stream in (host.stdout, host.stderr):  # what was said before; others may hold the pipe
+            if stream in self._selector.get_map():
+                while host.read(stream, lambda what: self._on_report(host, what)):
+                    pass
+                self._selector.unregister(stream)
+        status = host.process.wait()
+        host.is_running = False
+        lost = [each for each in self._members.values() if each.is_running and each.host is host]
+        for each in lost:
+            each.end(-signal.SIGKILL)
+        if lost and not self._is_ending:
+            self.failure = Failure(f"the way to {host.name} ended first ({host.process.args[0]}, {status}), "
+                                   f"with {', '.join(each.name for each in lost)}. Its last lines:", 1,
+                                   list(host.last_lines))
+            self._ask_to_end(False, signal.SIGTERM)

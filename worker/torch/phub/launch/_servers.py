@@ -1,27 +1,31 @@
-"""Servers on free ports of this machine."""
+"""Servers on free ports of the run's hosts."""
 from __future__ import annotations
 
-import os
+import argparse
 import re
 from typing import List
 
 from phub.launch._group import Group
 
+_READY = re.compile(r"phub-server ready control=(\S+):(\d+)")
 
-def start_servers(group: Group, count: int, program: str, cores: int) -> List[str]:
+
+def start_servers(group: Group, given: argparse.Namespace, is_far: bool) -> List[str]:
     """Their control addresses, once they serve. Raises OSError where one cannot be started or does not come up."""
-    command = [program, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0", "--cores", str(cores), "--log-level", "warn"]
+    listen = "0.0.0.0:0" if is_far else "127.0.0.1:0"
+    command = [given.server_program, "--control", listen, "--data", listen, "--cores", str(given.cores), "--log-level",
+               "warn", *given.server_options]
     addresses = []
-    for index in range(count):
-        name = "server" if count == 1 else f"server {index}"
-        try:
-            server = group.start(name, command, dict(os.environ), is_server=True)
-        except FileNotFoundError:
-            raise OSError(f"{program} is not on the path: install it (cmake --install BUILD --component server), or name "
-                          "it with --server-program") from None
-        ready = group.wait_for_line(server, re.compile(r"phub-server ready control=(\S+)"))
+    for index in range(given.servers):
+        name = "server" if given.servers == 1 else f"server {index}"
+        host = group.hosts[index % len(group.hosts)]
+        server = group.start(name, host, command, given.environment, given.folder, is_server=True)
+        ready = group.wait_for_line(server, _READY)
         if ready is None:
-            said = "; ".join(server.last_lines)
-            raise OSError(f"{name} did not start: {said}")
-        addresses.append(ready[1])
+            where = f" on {host.name}" if is_far else ""
+            if server.is_missing:
+                raise OSError(f"{given.server_program} is not on the path{where}: install it (cmake --install BUILD "
+                              "--component server), or name it with --server-program")
+            raise OSError(f"{name} did not start{where}: {'; '.join(server.last_lines)}")
+        addresses.append(f"{host.place.address if is_far else ready[1]}:{ready[2]}")
     return addresses

@@ -1,0 +1,19 @@
+#!/bin/sh
+# phub-worker beneath phubrun, once for each task: what it is told by the environment becomes its options. After a
+# checkpoint it goes on from there.
+#
+#   sbatch --nodes 2 --ntasks-per-node 1 deploy/slurm/train.sh deploy/slurm/worker.sh configs/mnist.textproto CHECKPOINT
+#
+# SIGTERM ends its training after the current step, with a checkpoint, and a snapshot where train.snapshot says so; the
+# servers live until that is done. PHUB_RESUME_OPTIONS: more options where it goes on, as --restart-momentum.
+set -eu
+config=$1 checkpoint=$2
+shift 2
+if [ -e "$checkpoint" ]; then
+  # shellcheck disable=SC2086  # several words
+  set -- --resume "$checkpoint" ${PHUB_RESUME_OPTIONS-} "$@"
+fi
+for server in $(echo "$PHUB_SERVERS" | tr , ' '); do
+  set -- --server "$server" "$@"
+done
+exec phub-worker train "$config" --job "$PHUB_JOB" --workers "$WORLD_SIZE" --index "$RANK" --checkpoint "$checkpoint" "$@"

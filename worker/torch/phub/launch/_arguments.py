@@ -1,0 +1,97 @@
+"""The command line of phubrun."""
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import shlex
+from typing import Dict, List, Optional
+
+_EXAMPLES = """\
+examples:
+  phubrun -n 2 python train.py                          a server and two workers on this machine
+  phubrun -n 8 -H host1:4,host2:4 --servers 2 --server-options='--credentials pki/server' python train.py
+  phubrun --slurm --server 10.0.0.7:7077 python train.py      in an allocation of Slurm, with a running server
+
+Workers find RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, PHUB_SERVERS and
+PHUB_JOB in their environment. Exit status: that of who failed first (128 + N: ended by signal N); 0 where nobody did;
+1 where the run could not be started; 2 for bad usage.
+"""
+
+
+def parsed(words: Optional[List[str]]) -> argparse.Namespace:
+    parser = _parser()
+    given = parser.parse_args(words)
+    if given.command[:1] == ["--"]:
+        del given.command[0]
+    if not given.command:
+        parser.error("COMMAND: nothing to run; as in: phubrun -n 2 python PROGRAM")
+    if given.workers is not None and given.workers < 1:
+        parser.error(f"--workers: {given.workers} is below 1")
+    if given.servers < 1:
+        parser.error(f"--servers: {given.servers} is below 1; --server names running ones")
+    for name in ("grace", "deadline", "lost_after"):
+        if not getattr(given, name) > 0:
+            parser.error(f"--{name.replace('_', '-')}: {getattr(given, name):g} is not above 0")
+    try:
+        given.environment = _environment(given.environment)
+        given.server_options = shlex.split(given.server_options)
+    except ValueError as error:
+        parser.error(str(error))
+    return given
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="phubrun", usage="phubrun [-n N] [-H HOST[:WORKERS],... | --slurm] [OPTIONS] COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter, epilog=_EXAMPLES,
+        description="Starts PHub servers and workers, here or on several hosts, and ends all when one fails.")
+    parser.add_argument("-n", "--workers", type=int, metavar="N",
+                        help="workers, which are RANK 0 to N - 1 (default: 1, or all that the hosts have room for)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-H", "--hosts", metavar="HOST[:WORKERS],...",
+                       help="where, over ssh, which must not ask for a password; a host without WORKERS has one")
+    where.add_argument("--slurm", action="store_true", help="on the hosts and with the tasks of this Slurm allocation")
+    parser.add_argument("-x", dest="environment", action="append", default=[], metavar="NAME[=VALUE]",
+                        help="a variable that workers and servers on all hosts get (repeatable; PHUB_* and "
+                             "OMP_NUM_THREADS go by themselves)")
+    parser.add_argument("--folder", default=os.getcwd(), metavar="FOLDER",
+                        help="where they run, on all hosts (default: this folder's path)")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FOLDER",
+                        help="a file there for each rank, and each server, instead of lines with the rank before them")
+    servers = parser.add_mutually_exclusive_group()
+    servers.add_argument("--servers", type=int, default=1, metavar="N",
+                         help="servers to start, on the hosts in turn (default 1)")
+    servers.add_argument("--server", metavar="HOST:PORT[,HOST:PORT...]", help="running ones to use instead")
+    parser.add_argument("--cores", type=int, default=1, metavar="N",
+                        help="cores of each server that is started (default 1)")
+    parser.add_argument("--server-program", default=os.environ.get("PHUB_SERVER_PROGRAM", "phub-server"),
+                        metavar="PROGRAM", help="the server's program (default phub-server)")
+    parser.add_argument("--server-options", default=os.environ.get("PHUB_SERVER_OPTIONS", ""), metavar="WORDS",
+                        help="more of its options, in one word: with several hosts it wants --credentials FOLDER, or "
+                             "--allow-plaintext --tokens off where everybody may do everything (default: "
+                             "PHUB_SERVER_OPTIONS of the environment)")
+    parser.add_argument("--ssh", default="ssh", metavar="COMMAND", help="with more of its options (default ssh)")
+    parser.add_argument("--grace", type=float, default=10.0, metavar="SECONDS",
+                        help="from asking what is left to end until it is killed (default 10)")
+    parser.add_argument("--deadline", type=float, default=30.0, metavar="SECONDS",
+                        help="for a host to answer (default 30)")
+    parser.add_argument("--lost-after", type=float, default=60.0, metavar="SECONDS",
+                        help="processes end when their host has heard nothing of phubrun for so long (default 60)")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="what each worker runs")
+    return parser
+
+
+def _environment(named: List[str]) -> Dict[str, str]:
+    """What goes to all hosts. Raises ValueError."""
+    found = {name: value for name, value in os.environ.items()
+             if name.startswith("PHUB_") or name in ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")}
+    for word in named:
+        name, is_given, value = word.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(f'-x: "{word}" is not NAME or NAME=VALUE')
+        if not is_given and name not in os.environ:
+            raise ValueError(f"-x: {name} is not set here; -x {name}=VALUE sets it")
+        found[name] = value if is_given else os.environ[name]
+    return found
