@@ -161,7 +161,7 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
   return count;
 }
 
-// Of those that are smaller so, what changed alone (server/chunks/sparse_replies.h).
+// Of those that are smaller so, what changed alone (server/chunks/sparse/sparse_replies.h).
 void Replies::shorten(const Connection& connection, std::span<Write> replies) {
   const Shard& shard = connection.job->shard;
   const bool is_worker = connection.role == PeerRole::kWorker;
