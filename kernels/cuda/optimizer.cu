@@ -8,25 +8,32 @@ __device__ float gradient_at(const OptimizerStep& a, const OptimizedTensor& t, s
   return load(t.gradient, t.gradient_type, i) * a.gradient_scale;
 }
 
-// Squares of one chunk, summed in a fixed order.
-__global__ void chunk_squares(OptimizerStep a) {
+// Squares of one chunk's weights and of change_at(tensor, element), which is called once for each of
+// its elements, summed in a fixed order.
+template <typename ChangeAt>
+__device__ void sum_squares_of_chunk(const OptimizerStep& a, ChangeAt change_at) {
   __shared__ double room[kThreads];
   const TensorChunk chunk = a.chunks[blockIdx.x];
   const OptimizedTensor t = a.tensors[chunk.tensor];
-  double weights = 0.0, gradients = 0.0;
+  double weights = 0.0, changes = 0.0;
   const std::int64_t first = chunk.chunk * kChunkElements;
   for (std::int64_t j = threadIdx.x; j < kChunkElements && first + j < t.elements; j += kThreads) {
-    const double weight = t.weights[first + j], gradient = gradient_at(a, t, first + j);
+    const double change = change_at(t, first + j), weight = t.weights[first + j];
     weights += weight * weight;
-    gradients += gradient * gradient;
+    changes += change * change;
   }
   const auto add = [](double x, double y) { return x + y; };
   weights = block_reduce(weights, room, add);
-  gradients = block_reduce(gradients, room, add);
+  changes = block_reduce(changes, room, add);
   if (threadIdx.x == 0) {
     a.chunk_squares[blockIdx.x] = weights;
-    a.chunk_squares[a.chunk_count + blockIdx.x] = gradients;
+    a.chunk_squares[a.chunk_count + blockIdx.x] = changes;
   }
+}
+
+__global__ void chunk_squares(OptimizerStep a) {
+  sum_squares_of_chunk(
+      a, [&](const OptimizedTensor& t, std::int64_t i) { return gradient_at(a, t, i); });
 }
 
 // One block for each tensor; its chunks are summed in a fixed order.
@@ -96,27 +103,12 @@ __device__ float lamb_direction(const OptimizerStep& a, const AdaptiveStep& k,
 // The first pass of lamb: means, and the squares of one chunk's weights and directions. The second
 // makes directions again, out of what it reads anyway: to keep them costs a write and a read more.
 __global__ void find_directions(OptimizerStep a) {
-  __shared__ double room[kThreads];
   if (*a.skip != 0) return;
-  const TensorChunk chunk = a.chunks[blockIdx.x];
-  const OptimizedTensor t = a.tensors[chunk.tensor];
   const AdaptiveStep k = *a.factors;
-  double weights = 0.0, directions = 0.0;
-  const std::int64_t first = chunk.chunk * kChunkElements;
-  for (std::int64_t j = threadIdx.x; j < kChunkElements && first + j < t.elements; j += kThreads) {
-    const std::int64_t i = first + j;
+  sum_squares_of_chunk(a, [&](const OptimizedTensor& t, std::int64_t i) {
     add_to_means(k, t, i, gradient_at(a, t, i));
-    const double weight = t.weights[i], direction = lamb_direction(a, k, t, i);
-    weights += weight * weight;
-    directions += direction * direction;
-  }
-  const auto add = [](double x, double y) { return x + y; };
-  weights = block_reduce(weights, room, add);
-  directions = block_reduce(directions, room, add);
-  if (threadIdx.x == 0) {
-    a.chunk_squares[blockIdx.x] = weights;
-    a.chunk_squares[a.chunk_count + blockIdx.x] = directions;
-  }
+    return lamb_direction(a, k, t, i);
+  });
 }
 
 __device__ float adaptive_change(const OptimizerStep& a, const AdaptiveStep& k,
