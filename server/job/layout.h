@@ -54,7 +54,8 @@ struct JobLayout {
 
 // fp32 arrays beside the parameters: its rule's, then the moving average, or what is kept back of
 // the rack's sums; no job has both.
-inline unsigned state_arrays(RuleKind rule, double ema_decay, const RackCompress& rack_compress) {
+inline unsigned state_arrays(RuleKind rule, double ema_decay,
+                             const RackCompress& rack_compress = {}) {
   return state_arrays(rule) + (ema_decay > 0.0 || rack_compress.is_on() ? 1 : 0);
 }
 inline unsigned state_arrays(const JobLayout& layout) {

@@ -222,7 +222,7 @@ Status Uplink::choose_way(Other& other) const {
   const bool is_compressed = job_.spec->rack_compress.is_on();
   if (is_compressed && options_.transport != "auto" && options_.transport != "tcp") {
     return {Code::kFailedPrecondition,
-            fmt::format("rack_transport: \"{}\" carries whole sums only, and this job has "
+            fmt::format("rack_transport: {} carries whole sums only, and this job has "
                         "rack_compress; set it to tcp or auto, or leave rack_compress out",
                         options_.transport)};
   }
