@@ -23,7 +23,7 @@ milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds
 
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
                             milliseconds timeout, const ClientSecurity& security,
-                            std::int32_t worker_index) {
+                            std::int32_t worker_index, const Membership* base) {
   if (addresses.empty()) {
     return Status(Code::kInvalidArgument, "servers: give at least one control address");
   }
@@ -32,8 +32,10 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
   const auto join_next = [&](const std::string& address) -> Status {
     PHUB_ASSIGN_OR_RETURN(auto rendezvous,
                           Rendezvous::create(address, security, membership.servers.size()));
-    PHUB_ASSIGN_OR_RETURN(JoinInfo info,
-                          rendezvous->join(job, remaining(start, timeout), worker_index));
+    const std::uint64_t base_job_id =
+        base == nullptr ? 0 : base->joined[membership.servers.size()].job_id;
+    PHUB_ASSIGN_OR_RETURN(
+        JoinInfo info, rendezvous->join(job, remaining(start, timeout), worker_index, base_job_id));
     worker_index = static_cast<std::int32_t>(info.worker_index);
     membership.servers.push_back(std::move(rendezvous));
     membership.joined.push_back(std::move(info));

@@ -97,8 +97,10 @@ Request Rendezvous::identified() const {
   return request;
 }
 
-Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std::int32_t index) {
+Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std::int32_t index,
+                                  std::uint64_t base_job_id) {
   control::JoinRequest request;
+  request.set_base_job_id(base_job_id);
   request.set_worker_index(index);
   return join(job, request, timeout);
 }

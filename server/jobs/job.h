@@ -146,6 +146,9 @@ struct Job {
   Tenant tenant;  // as it was when the job was made
   std::shared_ptr<const JobSpec> spec;
   bool by_admin = false;  // lives without members until it is closed
+  std::uint64_t base_job_id =
+      0;  // its keys were added to that one's, and it fails with it; 0: none
+  std::string refused_keys = {};  // lists of keys to be added to it differed: how
   Saved saved = Saved::kNo;
   std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
   StartPoint start;

@@ -171,7 +171,18 @@ void JobLife::finish(Job& job, JobState state, const std::string& reason) {
   }
   saved_.note_end(job);
   starts_.end_all_of(job, job_is_over(job));
+  if (state == JobState::kFailed) {
+    fail_added_to(job.id, "the job that its keys were added to has failed: " + reason);
+  }
   index_.forget_oldest();
+}
+
+void JobLife::fail_added_to(std::uint64_t job_id, const std::string& reason, bool waiting_only) {
+  for (const std::shared_ptr<Job>& added : index_.all_live()) {
+    if (added->base_job_id != job_id) continue;
+    if (waiting_only && added->state != JobState::kWaiting) continue;
+    finish(*added, JobState::kFailed, reason);
+  }
 }
 
 void JobLife::lose(Job& job, Member& member, std::string_view reason) {

@@ -60,6 +60,8 @@ class JobLife {
   // REQUIRES: the job lives, and the caller keeps it.
   void finish(Job& job, JobState state, const std::string& reason);
   void lose(Job& job, Member& member, std::string_view reason);
+  // Ends the jobs whose keys were added to that one's; `waiting_only`: those that wait for members.
+  void fail_added_to(std::uint64_t job_id, const std::string& reason, bool waiting_only = false);
 
  private:
   Status check_free(const JobName& name) const;

@@ -71,7 +71,11 @@ Status full(const Job& job) {
 }  // namespace
 
 Result<Identity> JobMembers::join(const JoinArguments& arguments) {
-  PHUB_RETURN_IF_ERROR(validate(*arguments.spec));
+  const Status valid = validate(*arguments.spec);
+  if (!valid.ok()) {
+    refuse_added_keys(arguments, valid);
+    return valid;
+  }
   if (arguments.spec->keys.empty()) {
     return Status(Code::kInvalidArgument, "keys: a worker must join with at least one key");
   }
@@ -81,11 +85,43 @@ Result<Identity> JobMembers::join(const JoinArguments& arguments) {
   return admit(*job, arguments, secret);
 }
 
+Result<std::shared_ptr<Job>> JobMembers::base_of(const JoinArguments& arguments) const {
+  if (arguments.base_job_id == 0) return std::shared_ptr<Job>();
+  std::shared_ptr<Job> base = index_.find(arguments.base_job_id);
+  if (base == nullptr || base->tenant.name != arguments.tenant) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("base_job_id: tenant \"{}\" has no job {} that keys can be added to",
+                              arguments.tenant, arguments.base_job_id));
+  }
+  if (!is_live(*base)) return job_is_over(*base);
+  if (!base->refused_keys.empty()) return Status(Code::kInvalidArgument, base->refused_keys);
+  std::vector<std::string> left;
+  for (const auto& [seat, member] : base->members) {
+    if (member->has_left) left.push_back(describe(*member));
+  }
+  if (!left.empty()) {
+    return Status(Code::kAborted,
+                  fmt::format("keys cannot be added to a job that {} left", fmt::join(left, ", ")));
+  }
+  return base;
+}
+
+void JobMembers::refuse_added_keys(const JoinArguments& arguments, const Status& refusal) {
+  if (arguments.base_job_id == 0) return;
+  const JobIndex::Lock lock(index_);
+  const auto base = base_of(arguments);
+  if (!base) return;
+  (*base)->refused_keys = fmt::format("a worker (host {}, pid {}) was refused: {}", arguments.host,
+                                      arguments.process_id, refusal.message());
+  life_.fail_added_to(arguments.base_job_id, (*base)->refused_keys, /*waiting_only=*/true);
+}
+
 // Specs may have a million keys, so they are compared without the mutex.
 Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
                                                      const JoinArguments& arguments) {
   const std::shared_ptr<const JobSpec>& spec = arguments.spec;
   while (true) {
+    PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> base, base_of(arguments));
     std::shared_ptr<Job> job;
     if (arguments.ticket) {
       PHUB_ASSIGN_OR_RETURN(job, index_.find(*arguments.ticket));
@@ -96,11 +132,18 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
         return job == nullptr || !is_finishing(*job);
       };
       index_.changed.wait_for(lock, kFinishDeadline, is_over);
-      if (job == nullptr) return life_.add(arguments.tenant, spec, /*by_admin=*/false);
+      if (job == nullptr) {
+        PHUB_ASSIGN_OR_RETURN(job, life_.add(arguments.tenant, spec, /*by_admin=*/false));
+        if (base != nullptr) job->base_job_id = base->id;
+        return job;
+      }
     }
     const std::shared_ptr<const JobSpec> existing = job->spec;
     lock.unlock();
     const Status agreement = compare(*existing, *spec);
+    if (!agreement.ok()) {
+      refuse_added_keys(arguments, agreement.with_context(fmt::format("job \"{}\"", spec->name)));
+    }
     lock.lock();
     if (!agreement.ok()) {
       end_if_racks_differ(*job, arguments, agreement);
@@ -268,6 +311,8 @@ Status JobMembers::leave(const Identity& identity, const std::string& reason) {
     lose(job, member, reason);
   } else if (job.state == JobState::kRunning) {
     note_left(job, member);
+    life_.fail_added_to(job.id, "keys cannot be added to a job that " + describe(member) + " left",
+                        /*waiting_only=*/true);
   } else if (member.path.cores_connected > 0) {
     life_.finish(job, JobState::kFailed, describe(member) + " left before the job started");
   } else {

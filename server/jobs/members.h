@@ -27,7 +27,8 @@ struct JoinArguments {
   std::int32_t worker_index = -1;  // -1: the lowest free one
   std::string host;
   std::uint32_t process_id = 0;
-  std::string rack = {};  // other than empty: it is no worker but that rack
+  std::string rack = {};          // other than empty: it is no worker but that rack
+  std::uint64_t base_job_id = 0;  // whose workers add these keys to it; 0: nobody's
 };
 
 struct HeartbeatReply {
@@ -77,6 +78,10 @@ class JobMembers final : public MembershipListener, public RackEvents {
 
   // These REQUIRE the mutex, which the one with a Lock gives up for a while.
   Result<std::shared_ptr<Job>> job_to_join(JobIndex::Lock& lock, const JoinArguments& arguments);
+  // The job that keys are added to; null: none are. Errors: it is over, or lists have differed.
+  Result<std::shared_ptr<Job>> base_of(const JoinArguments& arguments) const;
+  // Tells all who add keys, now or later, why one of them was refused. Not the mutex.
+  void refuse_added_keys(const JoinArguments& arguments, const Status& refusal);
   // Ends a job that waits for a rack which would make another one of it.
   void end_if_racks_differ(Job& job, const JoinArguments& arguments, const Status& difference);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);

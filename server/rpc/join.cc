@@ -162,6 +162,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     arguments_.host = host;
     arguments_.process_id = part_.process_id();
     arguments_.rack = part_.rack();
+    arguments_.base_job_id = part_.base_job_id();
     return {};
   }
 

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import launched
-from launched import DEADLINE, Server, start, together
+from launched import DEADLINE, Server, say_when_in, start, together
 
 try:
     import numpy
@@ -44,6 +44,26 @@ def steps():
             assert (phub.numpy.push_pull(mine, "w", numpy.array([2, 2])) == expected).all()
 
 
+def grows():
+    """Keys that come while others are under way; the names go on working, and lists must be the same."""
+    with client(rule="sum") as mine:
+        mine.register_keys([phub.Key("a", 3)])
+        phub.numpy.push(mine, "a", numpy.full(3, 1.0))
+        mine.add_keys([phub.Key("b", 5), phub.Key("c", 2)])
+        mine.add_keys([phub.Key("d", 7)])
+        assert (phub.numpy.pull(mine, "a") == 2).all()
+        for key, elements in (("d", 7), ("b", 5), ("a", 3), ("c", 2)):
+            phub.numpy.push(mine, key, numpy.arange(elements) + mine.worker_index)
+        mine.wait_all()
+        assert (phub.numpy.parameter(mine, "d") == 2 * numpy.arange(7) + 1).all()
+        try:
+            mine.add_keys([phub.Key("e", 1 + mine.worker_index)])
+        except phub.Error as error:
+            assert 'keys[0] ("e") elements' in str(error), error
+        else:
+            raise AssertionError("other lists were taken")
+
+
 def waits():
     """Worker 1 pushes nothing; worker 0 is interrupted in its wait, and says so."""
     mine = client(rule="sum", timeout=10 * DEADLINE)
@@ -61,7 +81,7 @@ def waits():
 def joins():
     mine = client(timeout=10 * DEADLINE)
     try:
-        print("joining", flush=True)
+        say_when_in("join", "joining")
         mine.register_keys([phub.Key("w", 2)])
     except KeyboardInterrupt:
         try:
@@ -82,6 +102,9 @@ class ClientTest(unittest.TestCase):
 
     def test_steps(self):
         self.all_end_well(together(self, steps))
+
+    def test_keys_are_added(self):
+        self.all_end_well(together(self, grows))
 
     def one(self, **options):
         server = Server(cores=1)

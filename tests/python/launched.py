@@ -3,19 +3,21 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "worker/torch")]
 import processes  # noqa: E402
 from processes import DEADLINE, Server, free_port, temporary_folder  # noqa: E402
 
-__all__ = ["DEADLINE", "ROOT", "Server", "environment", "is_there", "main", "phubrun", "processes", "program", "start",
-           "temporary_folder", "together"]
+__all__ = ["DEADLINE", "ROOT", "Server", "environment", "free_port", "is_there", "main", "phubrun", "processes", "program",
+           "say_when_in", "start", "temporary_folder", "together"]
 
 
 def environment(rank=0, workers=1, server=None, **more):
     """What phubrun would set."""
-    own = {**os.environ, "PYTHONPATH": str(ROOT / "worker/torch"), "RANK": str(rank), "WORLD_SIZE": str(workers),
+    path = os.pathsep.join([str(ROOT / "worker/torch"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    own = {**os.environ, "PYTHONPATH": path, "RANK": str(rank), "WORLD_SIZE": str(workers),
            "OMP_NUM_THREADS": "1", **more}
     if server is not None:
         own["PHUB_SERVERS"] = server.control
@@ -45,6 +47,23 @@ def start(function, *arguments, rank=0, workers=1, server=None, **more):
     return subprocess.Popen([sys.executable, "-B", sys.argv[0], "--in-worker", function.__name__, *map(str, arguments)],
                             env=environment(rank, workers, server, **more), stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
+
+
+def say_when_in(function, text):
+    """Prints it when the main thread is in a function of that name, where the test's signal is to find it."""
+    main_thread = threading.main_thread().ident
+
+    def look():
+        frame = sys._current_frames()[main_thread]
+        while frame is not None and frame.f_code.co_name != function:
+            frame = frame.f_back
+        return frame is not None
+
+    def watch():
+        while not look():
+            threading.Event().wait(0.005)
+        print(text, flush=True)
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def together(test, function, *arguments, workers=2):

@@ -38,6 +38,10 @@
 
 namespace phub {
 
+namespace client {
+class AddedKeys;
+}
+
 struct ClientOptions {
   std::vector<std::string> servers;  // control addresses, "host:port"; the same list at each worker
   std::string job = "default";
@@ -102,6 +106,18 @@ class Client {
   // in forward order: the reply of an earlier key is sent first. Called once.
   Status register_keys(const std::vector<KeySpec>& keys);
 
+  // Adds keys while the job runs; their ids follow those that are there. Every worker calls it with
+  // the same list, in the same order of calls, and it waits for them, within options.timeout; what
+  // is under way for other keys goes on. Each set of added keys is a job of its own at the servers,
+  // named after this one ("JOB+1"), with the same options; it fails with this one. With a rule that
+  // has parameters, `initialise` follows; from then on there are no snapshots. Errors leave the
+  // keys that are there as they are; after one of a server's nothing can be added any more. Where
+  // lists differ, every worker's names the key.
+  // kFailedPrecondition: an option that added keys cannot have (clip_norm, rounds.quorum, racks,
+  // push_from, a nonce); kResourceExhausted: 32 sets are there; kDeadlineExceeded or kAborted: who
+  // did not call. REQUIRES: register_keys succeeded.
+  Status add_keys(const std::vector<KeySpec>& keys);
+
   // The key's gradient and parameter in the wire type: `elements` elements, contiguous.
   std::span<std::byte> gradient_bytes(KeyId key);
   std::span<const std::byte> parameter_bytes(KeyId key) const;
@@ -116,7 +132,7 @@ class Client {
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
 
-  // How gradient_bytes' array is laid out. REQUIRES: register_keys succeeded.
+  // How gradient_bytes' array is laid out, of the keys of register_keys. REQUIRES: it succeeded.
   ArrayLayout layout() const;
 
   // From now on push sends what is in `gpu`, laid out so, which RDMA adapters read where it is: no
@@ -163,7 +179,8 @@ class Client {
   // For rules with parameters (all but sum and mean): the first round of every key carries
   // initial parameters instead of gradients, and everyone receives worker 0's. Fill every
   // gradient with the initial values, then call this once before the first push. Of a job that was
-  // restored from a snapshot everyone receives what the snapshot holds instead.
+  // restored from a snapshot everyone receives what the snapshot holds instead. After add_keys once
+  // more: of the added keys alone.
   Status initialise();
 
   // Rounds of gradients that a restored job has behind it: the next one is the first that is not in
@@ -172,8 +189,8 @@ class Client {
 
   // Has every server keep the job, parameters and optimizer state, as they are after the last round
   // that was waited for; returns what `phubctl restore` is to be told, server by server. Needs
-  // servers with a state folder, and a rule with parameters. REQUIRES: initialise, and every push
-  // has been waited for.
+  // servers with a state folder, a rule with parameters, and no added keys. REQUIRES: initialise,
+  // and every push has been waited for.
   Result<std::vector<std::string>> snapshot();
 
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of
@@ -195,6 +212,7 @@ class Client {
   ClientStatistics statistics() const;
 
  private:
+  friend class client::AddedKeys;
   struct State;
   explicit Client(const ClientOptions& options);
 

@@ -119,6 +119,15 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   return result;
 }
 
+std::vector<phub::KeySpec> read_keys(const phub_key* keys, size_t count) {
+  std::vector<phub::KeySpec> specs;
+  for (size_t i = 0; i < count; ++i) {
+    specs.push_back({keys[i].name == nullptr ? "" : keys[i].name, keys[i].elements,
+                     keys[i].weight_decay, keys[i].exclude_from_lars != 0});
+  }
+  return specs;
+}
+
 }  // namespace
 
 const char* phub_version() { return phub::kVersion; }
@@ -146,13 +155,16 @@ const char* phub_error(const phub_client* client) {
 }
 
 int phub_register_keys(phub_client* client, const phub_key* keys, size_t count) {
-  std::vector<phub::KeySpec> specs;
-  for (size_t i = 0; i < count; ++i) {
-    specs.push_back({keys[i].name == nullptr ? "" : keys[i].name, keys[i].elements,
-                     keys[i].weight_decay, keys[i].exclude_from_lars != 0});
-  }
+  const std::vector<phub::KeySpec> specs = read_keys(keys, count);
   const int result = run(client, [&](phub::Client& c) { return c.register_keys(specs); });
   if (result == 0) client->keys = count;
+  return result;
+}
+
+int phub_add_keys(phub_client* client, const phub_key* keys, size_t count) {
+  const std::vector<phub::KeySpec> specs = read_keys(keys, count);
+  const int result = run(client, [&](phub::Client& c) { return c.add_keys(specs); });
+  if (result == 0) client->keys += count;
   return result;
 }
 

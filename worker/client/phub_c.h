@@ -84,6 +84,9 @@ void phub_destroy(phub_client* client);
 const char* phub_error(const phub_client* client);
 
 int phub_register_keys(phub_client* client, const phub_key* keys, size_t count);
+/* Adds keys while the job runs; their numbers follow those that are there. Every worker calls it
+ * with the same list, and it waits for them; phub.h says what jobs it is for. */
+int phub_add_keys(phub_client* client, const phub_key* keys, size_t count);
 /* NULL if the key does not exist. `bytes`, when not NULL, receives the size. */
 void* phub_gradient(phub_client* client, uint32_t key, size_t* bytes);
 const void* phub_parameter(const phub_client* client, uint32_t key, size_t* bytes);

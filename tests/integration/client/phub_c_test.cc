@@ -124,6 +124,23 @@ TEST_CASE("keys are pushed and waited for one by one, all together, and both in 
   }) == kNothingWrong);
 }
 
+TEST_CASE("keys that are added have the next numbers") {
+  const Place place;
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    const std::vector<phub_key> more = {
+        {.name = "c", .elements = 7, .weight_decay = 0.0F, .exclude_from_lars = 0}};
+    if (phub_add_keys(worker, more.data(), more.size()) != 0) return "add_keys";
+    std::size_t bytes = 0;
+    if (phub_gradient(worker, 2, &bytes) == nullptr || bytes != 7 * sizeof(float)) return "size";
+    if (phub_gradient(worker, 3, nullptr) != nullptr) return "a key too many";
+    worker.gradient(2)[6] = 3.0F;
+    if (phub_push_pull(worker, 2) != 0) return "push_pull";
+    if (phub_add_keys(worker, more.data(), more.size()) == 0) return "the same once more";
+    if (worker.error().find("key c is there already") == std::string::npos) return worker.error();
+    return phub_push(worker, 2) == 0 && phub_wait_all(worker) == 0 ? "" : "push";
+  }) == kNothingWrong);
+}
+
 TEST_CASE("a wait in slices says that a key is not there yet, and then that it is") {
   const Place place;
   std::promise<void> first_slice_is_over;
@@ -319,7 +336,8 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   const Worker failed(wrong);
   const std::string said = failed.error();
   for (const int status :
-       {phub_register_keys(failed, kKeys.data(), kKeys.size()), phub_push(failed, 0),
+       {phub_register_keys(failed, kKeys.data(), kKeys.size()),
+        phub_add_keys(failed, kKeys.data(), kKeys.size()), phub_push(failed, 0),
         phub_wait(failed, 0), phub_wait_all(failed), phub_wait_for(failed, 0, 1),
         phub_push_pull(failed, 0), phub_initialise(failed), phub_snapshot(failed, nullptr), phub_set_hyper(failed, 1, 1, 1),
         phub_set_samples(failed, 1), phub_vote(failed, 0, 1)}) {

@@ -50,6 +50,7 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_destroy": (None, [_client]),
     "phub_error": (_text, [_client]),
     "phub_register_keys": (_int, [_client, ctypes.POINTER(Key), ctypes.c_size_t]),
+    "phub_add_keys": (_int, [_client, ctypes.POINTER(Key), ctypes.c_size_t]),
     "phub_gradient": (ctypes.c_void_p, [_client, _u32, _bytes]),
     "phub_parameter": (ctypes.c_void_p, [_client, _u32, _bytes]),
     "phub_push": (_int, [_client, _u32]),

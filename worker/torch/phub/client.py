@@ -73,10 +73,12 @@ class Client:
 
     def register_keys(self, keys: Sequence[Key]) -> None:
         """Joins the job, and waits until all of its workers have. Called once; keys come in forward order."""
-        array = (_library.Key * len(keys))(*((key.name.encode(), key.elements, key.weight_decay, key.exclude_from_lars)
-                                             for key in keys))
-        self._call_beside("phub_register_keys", array, len(keys))
-        self._indexes = {key.name: index for index, key in enumerate(keys)}
+        self._tell_keys("phub_register_keys", keys)
+
+    def add_keys(self, keys: Sequence[Key]) -> None:
+        """Adds keys while the job runs. Every worker calls it with the same list, and it waits for them; where lists
+        differ, all of them are told the key. phub.h says what jobs it is for."""
+        self._tell_keys("phub_add_keys", keys)
 
     def gradient(self, key: Union[int, str]) -> ctypes.Array:
         """The memory that push sends, to be written; not between push and wait."""
@@ -95,6 +97,13 @@ class Client:
 
     def wait_all(self) -> None:
         self._wait(_library.ALL_KEYS)
+
+    def wait_for(self, key: Union[int, str], seconds: float) -> bool:
+        """Whether it is there within so long. The next call for the same key goes on with this wait."""
+        status = self._get("phub_wait_for", self._index(key), max(1, round(seconds * 1000)))
+        if status not in (0, _library.NOT_YET):
+            self._raise_error()
+        return status == 0
 
     def push_pull(self, key: Union[int, str]) -> None:
         self.push(key)
@@ -138,6 +147,13 @@ class Client:
     @property
     def workers(self) -> int:
         return self._get("phub_workers")
+
+    def _tell_keys(self, name: str, keys: Sequence[Key]) -> None:
+        array = (_library.Key * len(keys))(*((key.name.encode(), key.elements, key.weight_decay, key.exclude_from_lars)
+                                             for key in keys))
+        self._call_beside(name, array, len(keys))
+        first = len(self._indexes)
+        self._indexes.update({key.name: first + index for index, key in enumerate(keys)})
 
     def _usable(self) -> _Handle:
         if self._closed:

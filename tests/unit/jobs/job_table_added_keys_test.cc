@@ -1,0 +1,95 @@
+// Keys that are added to a job of the table: whose they are, who is told of a wrong list, and how
+// they end.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/server/job_table_fixture.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+struct AddingFixture : JobTableFixture {
+  std::vector<Identity> members = running(3);
+  JobSpec added = spec_of(3, "demo+1");
+
+  Result<Identity> add(const JobSpec& spec, std::int32_t index,
+                       const std::string& tenant = std::string(kDefaultTenant)) {
+    return table.members.join({.spec = std::make_shared<const JobSpec>(spec),
+                               .tenant = tenant,
+                               .worker_index = index,
+                               .host = "host" + std::to_string(index),
+                               .process_id = 77,
+                               .base_job_id = members[0].job_id});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a list of added keys that differs is told to who waits, and to who comes later") {
+  AddingFixture fixture;
+  const Identity first = fixture.add(fixture.added, 0).value();
+  REQUIRE(fixture.ready(first, fixture.added).ok());
+  auto start = fixture.start(first);
+  JobSpec other = fixture.added;
+  other.keys[1].elements = 49;
+  const std::string differs = "keys[1] (\"b\") elements is 50000 in the job but 49 in this join";
+  CHECK_THAT(fixture.add(other, 1).error().message(), Contains(differs));
+  CHECK_THAT(start.get().message(), Contains("host1") && Contains(differs));
+  CHECK_THAT(fixture.add(fixture.added, 2).error().message(), Contains(differs));
+  CHECK(fixture.state() == JobState::kRunning);
+}
+
+TEST_CASE("a list of added keys that no job may have is told to all too") {
+  AddingFixture fixture;
+  const Identity first = fixture.add(fixture.added, 0).value();
+  JobSpec wrong = fixture.added;
+  wrong.keys[0].elements = 0;
+  CHECK_FALSE(fixture.add(wrong, 1).has_value());
+  CHECK(fixture.state("demo+1") == JobState::kFailed);
+  CHECK_THAT(fixture.reason("demo+1"), Contains("keys[0].elements"));
+  CHECK_FALSE(fixture.table.members.heartbeat(first)->is_live);
+}
+
+TEST_CASE("added keys fail with their job, and wait for nobody who has left it") {
+  for (const bool leaves : {true, false}) {
+    AddingFixture fixture;
+    const Identity first = fixture.add(fixture.added, 0).value();
+    if (leaves) {
+      REQUIRE(fixture.table.members.leave(fixture.members[2]).ok());
+      CHECK(fixture.state() == JobState::kRunning);
+    } else {
+      fixture.table.members.on_lost(fixture.members[0].job_id, 2, "its connection closed");
+      CHECK(fixture.state() == JobState::kFailed);
+    }
+    // Nor is the job made anew by who comes later.
+    CHECK_THAT(fixture.add(fixture.added, 1).error().message(), Contains("worker 2"));
+    CHECK(fixture.state("demo+1") == JobState::kFailed);
+    CHECK_THAT(fixture.reason("demo+1"), Contains("worker 2"));
+    CHECK_FALSE(fixture.table.members.heartbeat(first)->is_live);
+  }
+}
+
+TEST_CASE("added keys that are all there stay when a worker leaves, for it leaves them itself") {
+  AddingFixture fixture;
+  for (std::int32_t index = 0; index < 3; ++index) {
+    const Identity member = fixture.add(fixture.added, index).value();
+    REQUIRE(fixture.ready(member, fixture.added).ok());
+    fixture.connect(member);
+  }
+  REQUIRE(fixture.state("demo+1") == JobState::kRunning);
+  REQUIRE(fixture.table.members.leave(fixture.members[2]).ok());
+  CHECK(fixture.state("demo+1") == JobState::kRunning);
+}
+
+TEST_CASE("keys are added to no job that is not there, and to no other tenant's") {
+  AddingFixture fixture;
+  CHECK_THAT(fixture.add(fixture.added, 0, "red").error().message(), Contains("base_job_id"));
+  fixture.members[0].job_id += 1000;
+  CHECK_THAT(fixture.add(fixture.added, 0).error().message(), Contains("base_job_id"));
+}
+
+}  // namespace phub::testing
