@@ -191,6 +191,8 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object")
     options = parser.parse_args()
     options.cpus = options.cpus or ([0.3, 0.9] if options.what == "speed" else [0.2, 0.4, 0.4, 0.4])
+    if any(not 0 <= index < len(POLICIES) for index in options.policies or ()):
+        parser.error(f"--policies: there are 0 to {len(POLICIES) - 1}")
     options.policies = [POLICIES[index] for index in options.policies or range(len(POLICIES))]
     if min(options.cpus) <= 0 or len(options.cpus) < 2:
         parser.error("--cpus: two or more, each above 0")

@@ -261,12 +261,13 @@ void Core::on_chunk(const Arrival& arrival) {
     job.on_taken(slot, arrival);
     replies_.release(job, slot);
   };
-  switch (job.shard.on_push({.worker = connection.worker,
-                             .slot = slot,
-                             .data = arrival.data,
-                             .bytes = arrival.bytes,
-                             .staged = !connection.in_place,
-                             .hyper = &connection.hyper})) {
+  const PushResult result = job.shard.on_push({.worker = connection.worker,
+                                               .slot = slot,
+                                               .data = arrival.data,
+                                               .bytes = arrival.bytes,
+                                               .staged = !connection.in_place,
+                                               .hyper = &connection.hyper});
+  switch (result) {
     case PushResult::kAccepted:
       return job.on_taken(slot, arrival);
     case PushResult::kCompleted:
@@ -295,6 +296,14 @@ void Core::on_chunk(const Arrival& arrival) {
     case PushResult::kDropped:
       job.on_dropped(slot, arrival);
       return replies_.release(job, slot);
+    default:
+      return refuse(connection, result);
+  }
+}
+
+// What a push was that was not taken.
+void Core::refuse(Connection& connection, PushResult result) {
+  switch (result) {
     case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
     case PushResult::kCorrupt:  // the control plane, which looks at the findings, ends the job
@@ -318,6 +327,8 @@ void Core::on_chunk(const Arrival& arrival) {
     case PushResult::kTooEarly:
       return drop_peer(connection, Drop::kDuplicatePush,
                        "it pushed a chunk before it had the reply to its last push of it");
+    default:
+      return;
   }
 }
 

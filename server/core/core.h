@@ -105,6 +105,7 @@ class Core final {
   void serve_some(JobOnCore& job);
   void serve(const Arrival& arrival);
   void on_chunk(const Arrival& arrival);
+  void refuse(Connection& connection, PushResult result);
   void on_word(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
   void on_vote(const Arrival& arrival);
