@@ -84,25 +84,34 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("phubrun: server failed first: it was ended by SIGKILL", done.stderr)
 
     def test_workers_end_before_servers(self):
-        """A worker has time to write what it has, and servers to have part in it."""
-        order = temporary_folder(self) / "order"
-        says = ("import signal, sys\n"
-                "def on_signal(number, _):\n"
-                f"    print({{name!r}}, file=open({str(order)!r}, 'a'))\n"
-                "    sys.exit(0)\n"
-                "signal.signal(signal.SIGTERM, on_signal)\n"
-                "print('phub-server ready control=127.0.0.1:1 data=1 pid=1', flush=True)\n"
-                "while True: signal.pause()\n")
+        """A worker has time to write what it has, and servers to have part in it: one answers while the worker ends."""
+        order, pid = temporary_folder(self) / "order", temporary_folder(self) / "pid"
+        says = ("import os, signal, sys, time\n"
+                f"def says(what): print(what, file=open({str(order)!r}, 'a'))\n")
+        # Signals that wait are handled in the order of their numbers: URG after TERM.
+        serves = says + ("signal.signal(signal.SIGTERM, lambda *_: (says('server'), sys.exit(0)))\n"
+                         "signal.signal(signal.SIGURG, lambda *_: says('answer'))\n"
+                         f"print(os.getpid(), file=open({str(pid)!r}, 'w'))\n"
+                         "print('phub-server ready control=127.0.0.1:1 data=1 pid=1', flush=True)\n"
+                         "while True: signal.pause()\n")
+        works = says + ("def on_signal(*_):\n"
+                        f"    os.kill(int(open({str(pid)!r}).read()), signal.SIGURG)\n"
+                        f"    while not (os.path.exists({str(order)!r}) and os.path.getsize({str(order)!r})): time.sleep(0.01)\n"
+                        "    says('worker')\n"
+                        "    sys.exit(0)\n"
+                        "signal.signal(signal.SIGTERM, on_signal)\n"
+                        "print('there')\n"
+                        "while True: signal.pause()\n")
         server = temporary_folder(self) / "server"
-        server.write_text(f"#!{sys.executable}\n" + says.format(name="server"))
+        server.write_text(f"#!{sys.executable}\n{serves}")
         server.chmod(0o755)
-        running = subprocess.Popen(phubrun("--server-program", server, *program(says.format(name="worker"))),
+        running = subprocess.Popen(phubrun("--server-program", server, *program(works)),
                                    env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(running.kill)
         running.stdout.readline()
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=DEADLINE)
-        self.assertEqual(order.read_text(), "worker\nserver\n")
+        self.assertEqual(order.read_text(), "answer\nworker\nserver\n")
 
     def test_nothing_is_left_when_phubrun_is_killed(self):
         running = subprocess.Popen(phubrun("-n", 2, *program(PIDS + "import signal; signal.pause()")), env=environment(),

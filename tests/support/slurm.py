@@ -110,10 +110,12 @@ class Slurm:
         return self.state(job)
 
     def _end(self):
-        if len(self._running) == 3:
-            self.run("scancel", "--full", "--signal=KILL", "--user=root", check=False)
-            self.run("scancel", "--user=root", check=False)
-            until(lambda: not self.run("squeue", "--noheader", check=False).stdout, "no job is left")
-        for process in reversed(self._running):
-            process.terminate()
-            process.wait()
+        try:
+            if len(self._running) == 3:
+                self.run("scancel", "--full", "--signal=KILL", "--user=root", check=False)
+                self.run("scancel", "--user=root", check=False)
+                until(lambda: not self.run("squeue", "--noheader", check=False).stdout, "no job is left")
+        finally:
+            for process in reversed(self._running):
+                process.terminate()
+                process.wait()

@@ -1,0 +1,114 @@
+"""Sums of float32 over a job whose keys come as they are needed.
+
+A key is a size: 256 elements, and then each power of two up to 4 Mi. Ranks call the same collectives in the same order,
+so all of them add the same key at the same time; behind the values is how many they are, which must be the same at all.
+What is larger goes in turns over the largest key.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from phub.client import Client, Key
+from phub.errors import Error
+from phub.options import Options
+from phub.torch import _tensors
+
+SMALLEST, LARGEST = 2**8, 2**22  # elements: at most 14 sets of added keys
+_DIGIT = 2**12  # a length is two of these, whose sums over thousands of ranks float32 has
+
+
+def key_size(elements: int) -> int:
+    """Of the smallest key that has room for so many."""
+    size = SMALLEST
+    while size < min(elements, LARGEST):
+        size *= 2
+    return size
+
+
+class Exchange:
+    """Belongs to one thread, but for stop."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._client: Optional[Client] = None
+        self._views: Dict[int, Any] = {}  # by size: the key's gradient and result
+        self._is_stopped = threading.Event()
+
+    def stop(self) -> None:
+        """A wait ends within a slice, with an Error. Any thread."""
+        self._is_stopped.set()
+
+    def close(self) -> None:
+        self._views = {}
+        if self._client is not None:
+            self._client.close()
+
+    def abandon(self) -> None:
+        """The interpreter ends while this is in the library: leave the client alone."""
+        if self._client is not None:
+            self._client._handle.leave.detach()
+
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
+        """Of all ranks' `values`, flat float32 of the same length everywhere, added in the order of ranks."""
+        result = torch.empty_like(values)
+        for begin in range(0, values.numel(), LARGEST):
+            self._sum(values[begin:begin + LARGEST], result[begin:begin + LARGEST])
+        return result
+
+    def _sum(self, values: torch.Tensor, result: torch.Tensor) -> None:
+        size = key_size(values.numel())
+        if size not in self._views:
+            self._add(size)
+        gradient, parameter = self._views[size]
+        gradient[:values.numel()].copy_(values)
+        length = torch.tensor([values.numel() % _DIGIT, values.numel() // _DIGIT], dtype=torch.float32)
+        gradient[size:].copy_(length)
+        assert self._client is not None
+        self._client.push(f"{size} elements")
+        self._wait(self._client, f"{size} elements")
+        if not torch.equal(parameter[size:], length * self._options.workers):
+            raise Error(f"ranks have tensors of different sizes in one collective; this one's has {values.numel()} elements")
+        result.copy_(parameter[:values.numel()])
+
+    def _add(self, size: int) -> None:
+        name = f"{size} elements"
+        if self._client is None:
+            self._client = Client(self._options)
+            self._client.register_keys([Key(name, size + 2)])
+        else:
+            self._client.add_keys([Key(name, size + 2)])
+        self._views[size] = _tensors.gradient(self._client, name), _tensors.parameter(self._client, name)
+
+    def _wait(self, client: Client, key: str) -> None:
+        while not client.wait_for(key, 0.1):
+            if self._is_stopped.is_set():
+                raise Error("the group was left while a collective was under way")
+
+    # ---- what is not to be added: bytes, each 16 bits of which are an integer in a float32 ----------
+
+    def gather(self, own: torch.Tensor, rank: int, ranks: int) -> List[torch.Tensor]:
+        """Every rank's bytes, as many at each. Exact: beside one rank's integers the others have zeros."""
+        words = words_of(own)
+        length = words.numel()
+        all_words = torch.zeros(ranks * length)
+        all_words[rank * length:(rank + 1) * length] = words
+        return [bytes_of(part, own.numel()) for part in self.sum(all_words).split(length or 1)] if length else [own] * ranks
+
+    def broadcast(self, own: torch.Tensor, is_root: bool) -> torch.Tensor:
+        """The root's bytes, of which there are as many at each."""
+        words = words_of(own) if is_root else torch.zeros((own.numel() + 1) // 2)
+        return bytes_of(self.sum(words), own.numel())
+
+
+def words_of(data: torch.Tensor) -> torch.Tensor:
+    """Flat uint8 as float32, two of them in each."""
+    if data.numel() % 2 == 1:
+        data = torch.cat([data, data.new_zeros(1)])
+    return data.view(torch.int16).to(torch.int32).bitwise_and(0xFFFF).to(torch.float32)
+
+
+def bytes_of(words: torch.Tensor, count: int) -> torch.Tensor:
+    return words.to(torch.int32).to(torch.int16).view(torch.uint8)[:count]

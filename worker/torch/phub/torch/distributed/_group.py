@@ -1,0 +1,207 @@
+"""The process group: each collective as sums of float32 (_reduce) or as bytes that everybody has (Exchange.gather)."""
+from __future__ import annotations
+
+import datetime
+import os
+import uuid
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from phub.errors import Error
+from phub.options import Options
+from phub.torch.distributed import _reduce
+from phub.torch.distributed._exchange import Exchange
+from phub.torch.distributed._host import HostCopy, flat
+from phub.torch.distributed._work import Collective, GroupThread
+
+_SECONDS_MAX = 3600.0  # that the servers wait for a start
+
+
+class Group(dist.ProcessGroup):  # type: ignore[misc]
+    """What torch.distributed calls. Collectives are made in the order of the calls, by a thread of the group's own.
+    What a call raises at once was not begun, and is the caller's; what its work raises is final for the group."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
+        super().__init__(rank, size)
+        self._rank, self._size = rank, size
+        options = Options(job=_agree_on_name(store, rank), workers=size, worker_index=rank, rule="sum",
+                          timeout=min(timeout.total_seconds(), _SECONDS_MAX))
+        options.for_c()
+        self._thread = GroupThread(Exchange(options))
+
+    def getBackendName(self) -> str:
+        return "phub"
+
+    def name(self) -> str:
+        return "phub"
+
+    def _begin(self, tensors: Sequence[torch.Tensor], call: Callable[[Exchange], None]) -> Collective:
+        return self._thread.add(Collective(call, list(tensors)))
+
+    # ---- reductions ---------------------------------------------------------------------------------
+
+    def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Collective:
+        return self._reduce(tensors, _op_of(opts), None)
+
+    def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Collective:
+        return self._reduce(tensors, _op_of(opts), None)
+
+    def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Collective:
+        return self._reduce(tensors, _op_of(opts), opts.rootRank)
+
+    def _reduce(self, tensors: List[torch.Tensor], op: str, root: Optional[int]) -> Collective:
+        copies = [HostCopy(tensor) for tensor in tensors]
+        for tensor in tensors:
+            _reduce.check(tensor, op)
+
+        def call(exchange: Exchange) -> None:
+            for copy in copies:
+                total = _reduce.reduced(exchange, copy.get(), op, self._rank, self._size)
+                if root is None or root == self._rank:
+                    copy.put(total)
+        return self._begin(tensors, call)
+
+    def reduce_scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None) -> Collective:
+        return self._reduce_scatter(outputs[0], inputs[0], _op_of(opts))
+
+    def _reduce_scatter_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Collective:
+        return self._reduce_scatter(output, list(flat(source).chunk(self._size)), _op_of(opts))
+
+    def _reduce_scatter(self, output: torch.Tensor, parts: List[torch.Tensor], op: str) -> Collective:
+        _check_parts(parts, self._size, "reduce_scatter")
+        _reduce.check(output, op)
+        own, copies = HostCopy(output), [HostCopy(part) for part in parts]
+
+        def call(exchange: Exchange) -> None:
+            whole = torch.cat([copy.get() for copy in copies])
+            total = _reduce.reduced(exchange, whole, op, self._rank, self._size)
+            own.put(total.split([copy.numel() for copy in copies])[self._rank])
+        return self._begin([output], call)
+
+    # ---- copies -------------------------------------------------------------------------------------
+
+    def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> Collective:
+        copies = [HostCopy(tensor) for tensor in tensors]
+        is_root = opts.rootRank == self._rank
+
+        def call(exchange: Exchange) -> None:
+            for copy in copies:
+                mine = copy.get()
+                received = exchange.broadcast(_reduce.raw(mine), is_root)
+                if not is_root:
+                    copy.put(received.view(mine.dtype))
+        return self._begin(tensors, call)
+
+    def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Collective:
+        pairs = list(zip(outputs, inputs))
+        for output, _ in pairs:
+            _check_parts(output, self._size, "all_gather")
+        return self._gather(pairs)
+
+    def allgather_coalesced(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor],
+                            opts: Any = None) -> Collective:
+        # One list for each rank of what it has.
+        return self._gather([([ranks[i] for ranks in outputs], each) for i, each in enumerate(inputs)])
+
+    def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Collective:
+        if output.numel() != self._size * source.numel():
+            raise ValueError(f"phub: all_gather of {source.numel()} elements into {output.numel()}; it takes as many as all "
+                             f"{self._size} ranks have")
+        return self._gather([([output], source)])
+
+    def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any) -> Collective:
+        is_root = opts.rootRank == self._rank
+        if is_root:
+            _check_parts(outputs[0], self._size, "gather")
+        return self._gather([(outputs[0] if is_root else [], inputs[0])])
+
+    def _gather(self, pairs: Any) -> Collective:
+        """(outputs, input): all ranks' inputs, one after another, into the outputs; none: they are not wanted here."""
+        copies = []
+        for outputs, source in pairs:
+            for output in outputs:
+                if output.dtype != source.dtype:
+                    raise TypeError(f"phub: a gather of {source.dtype} into {output.dtype}")
+            if outputs and sum(each.numel() for each in outputs) != self._size * source.numel():
+                raise ValueError(f"phub: a gather of {source.numel()} elements of each of {self._size} ranks into tensors "
+                                 f"of {[each.numel() for each in outputs]}")
+            copies.append(([HostCopy(output) for output in outputs], HostCopy(source)))
+
+        def call(exchange: Exchange) -> None:
+            for outputs, source in copies:
+                own = source.get()
+                whole = torch.cat(exchange.gather(_reduce.raw(own), self._rank, self._size)).view(own.dtype)
+                for output, part in zip(outputs, whole.split([output.numel() for output in outputs]) if outputs else ()):
+                    output.put(part)
+        return self._begin([output for outputs, _ in pairs for output in outputs], call)
+
+    def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any) -> Collective:
+        is_root = opts.rootRank == self._rank
+        parts = [HostCopy(part) for part in (inputs[0] if is_root else [])]
+        if is_root:
+            _check_parts(inputs[0], self._size, "scatter")
+        own = HostCopy(outputs[0])
+
+        def call(exchange: Exchange) -> None:
+            mine = own.get()
+            whole = torch.cat([part.get() for part in parts]) if is_root else mine.repeat(self._size)
+            received = exchange.broadcast(_reduce.raw(whole), is_root).view(mine.dtype)
+            own.put(received.split(mine.numel())[self._rank])
+        return self._begin(outputs, call)
+
+    def alltoall_base(self, output: torch.Tensor, source: torch.Tensor, output_split: List[int], input_split: List[int],
+                      opts: Any = None) -> Collective:
+        received = list(output.split(output_split)) if output_split else list(output.chunk(self._size))
+        sent = list(source.split(input_split)) if input_split else list(source.chunk(self._size))
+        return self.alltoall(received, sent)
+
+    def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Collective:
+        _check_parts(outputs, self._size, "all_to_all")
+        _check_parts(inputs, self._size, "all_to_all")
+        received, sent = [HostCopy(each) for each in outputs], [HostCopy(each) for each in inputs]
+
+        def call(exchange: Exchange) -> None:
+            whole = torch.cat([each.get() for each in sent])
+            lengths = torch.tensor([each.numel() for each in sent])
+            of_all = [part.view(torch.int64).tolist()
+                      for part in exchange.gather(_reduce.raw(lengths), self._rank, self._size)]
+            # Everybody sends as much as the one that has most.
+            padded = whole.new_zeros(max(sum(each) for each in of_all))
+            padded[:whole.numel()] = whole
+            for rank, part in enumerate(exchange.gather(_reduce.raw(padded), self._rank, self._size)):
+                begin = sum(of_all[rank][:self._rank])
+                received[rank].put(part.view(whole.dtype)[begin:begin + of_all[rank][self._rank]])
+        return self._begin(outputs, call)
+
+    def barrier(self, opts: Any = None) -> Collective:
+        def call(exchange: Exchange) -> None:
+            exchange.sum(torch.zeros(1))
+        return self._begin([], call)
+
+    # ---- what there is not --------------------------------------------------------------------------
+
+    def send(self, *_: Any) -> Collective:
+        raise Error("phub: there is no send: servers add up what all ranks have; use a second group with backend gloo")
+
+    def recv(self, *_: Any) -> Collective:
+        raise Error("phub: there is no recv: servers add up what all ranks have; use a second group with backend gloo")
+
+    recv_anysource = recv
+
+
+def _op_of(opts: Any) -> str:
+    return "SUM" if opts is None else _reduce.name_of(opts.reduceOp)
+
+
+def _check_parts(parts: Sequence[torch.Tensor], size: int, what: str) -> None:
+    if len(parts) != size:
+        raise ValueError(f"phub: {what} has {len(parts)} tensors for {size} ranks; give one for each")
+
+
+def _agree_on_name(store: Any, rank: int) -> str:
+    """A name that no other group has, of this run or another."""
+    if rank == 0:
+        store.set("phub_job", f"{os.environ.get('PHUB_JOB', 'torch')}-group-{uuid.uuid4().hex[:12]}")
+    return store.get("phub_job").decode()

@@ -1,0 +1,146 @@
+"""A group's thread, and what callers have of a collective that it makes."""
+from __future__ import annotations
+
+import atexit
+import datetime
+import os
+import queue
+import threading
+import time
+import weakref
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+from torch._C._distributed_c10d import Work as _Work
+
+from phub.errors import Error, ForkedError
+from phub.torch.distributed._exchange import Exchange
+
+_SLICE = 0.1  # seconds; a wait looks at signals so often
+_KEPT_MAX = 64  # collectives that nobody has asked about
+_PATIENCE = 2.0  # seconds for the thread when the interpreter ends
+
+
+class Collective(_Work):  # type: ignore[misc]
+    """wait() raises what went wrong. Any thread."""
+
+    def __init__(self, call: Callable[[Exchange], None], tensors: List[torch.Tensor]) -> None:
+        super().__init__()
+        self._call = call
+        self._tensors = tensors
+        self._failure: Optional[BaseException] = None
+        self._kept: Dict[int, "Collective"] = {}
+        self._is_over = threading.Event()
+        self._end: Any = torch.futures.Future()
+        # An error that is raised in `then` is the one that both 1.13 and 2 hand on.
+        self._future: Any = self._end.then(lambda _: self._get())
+
+    def keep_in(self, kept: Dict[int, "Collective"]) -> None:
+        """Until somebody asks how it ends. Who waits may be C++, which does not keep what is Python's of a Work: its wait
+        would be another one, for ever."""
+        for key in list(kept)[:max(0, len(kept) - _KEPT_MAX)]:
+            oldest = kept.get(key)  # others take theirs meanwhile
+            if oldest is not None and oldest.is_completed():
+                kept.pop(key, None)
+        kept[id(self)] = self
+        self._kept = kept
+
+    def run(self, exchange: Exchange, earlier: Optional[BaseException]) -> Optional[BaseException]:
+        """The group's thread. What went wrong with it, or before it."""
+        self._failure = earlier
+        if earlier is None:
+            try:
+                with torch.no_grad():
+                    self._call(exchange)
+            except BaseException as failure:
+                self._failure = failure
+        del self._call
+        self._is_over.set()
+        self._end.set_result(None)
+        return self._failure
+
+    def _get(self) -> List[torch.Tensor]:
+        if self._failure is not None:
+            raise self._failure
+        return self._tensors
+
+    def wait(self, timeout: Any = None) -> bool:
+        self._kept.pop(id(self), None)
+        seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else 0.0
+        deadline = time.monotonic() + seconds if seconds > 0 else None
+        while not self._is_over.wait(_SLICE):
+            if deadline is not None and time.monotonic() > deadline:
+                raise Error(f"the collective is not over after {seconds} s")
+        self._get()
+        return True
+
+    def is_completed(self) -> bool:
+        return self._is_over.is_set()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._failure is None
+
+    def exception(self) -> Optional[BaseException]:
+        return self._failure
+
+    def get_future(self) -> Any:
+        self._kept.pop(id(self), None)
+        return self._future
+
+    def result(self) -> List[torch.Tensor]:
+        return self._tensors
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def source_rank(self) -> int:
+        raise Error("source_rank: a collective has none")
+
+
+class GroupThread:
+    """Makes a group's collectives one after the other. It ends with the group, and with the interpreter."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._queue: Any = queue.SimpleQueue()
+        self._kept: Dict[int, Collective] = {}
+        self._thread = threading.Thread(target=_run, args=(self._queue, exchange), name="phub group", daemon=True)
+        self._thread.start()
+        self._process = os.getpid()
+        # When all that was begun is over. What ends clients at exit is behind it, so registered before _end_at_exit.
+        weakref.finalize(self, self._queue.put, None).atexit = False
+        atexit.register(_end_at_exit, weakref.ref(self))
+
+    def add(self, work: Collective) -> Collective:
+        if os.getpid() != self._process:
+            raise ForkedError(f"this group belongs to process {self._process}, which forked this one")
+        work.keep_in(self._kept)
+        self._queue.put(work)
+        return work
+
+    def end(self) -> None:
+        if os.getpid() != self._process:
+            return
+        self._queue.put(None)
+        self._thread.join(_PATIENCE)
+        self._exchange.stop()
+        self._thread.join(_PATIENCE)
+        if self._thread.is_alive():
+            self._exchange.abandon()
+
+
+def _end_at_exit(group: Any) -> None:
+    thread = group()
+    if thread is not None:
+        thread.end()
+
+
+def _run(works: Any, exchange: Exchange) -> None:
+    failure: Optional[BaseException] = None
+    while True:
+        work = works.get()
+        if work is None:
+            exchange.close()
+            return
+        failure = work.run(exchange, failure)
+        del work
