@@ -27,6 +27,9 @@ install_missing "${build_packages[@]}" "${test_packages[@]}"
 skipped=
 install_missing "${browser_packages[@]}" || echo "Going on without the test of the web page."
 install_missing "${torch_packages[@]}" || echo "Going on without the tests that need PyTorch."
+# PyTorch's own tests want it, and Debian has no package of it.
+/usr/bin/python3 -m pip install --quiet --target build/python expecttest 2>/dev/null \
+  || echo "Going on without PyTorch's own tests."
 install_missing "${etcd_packages[@]}" || echo "Going on without the test with an etcd."
 install_missing "${monitoring_packages[@]}" || echo "Going on without the test with Prometheus."
 install_missing "${slurm_packages[@]}" || echo "Going on without the test with a Slurm."

@@ -1,7 +1,7 @@
 """PyTorch's own tests of torch.distributed over the backend "phub", on three ranks.
 
 Usage: torch_suite_test.py LIBRARY BIN [NAME...]
-Without names those of CHOSEN. Needs PyPI's expecttest.
+Without names those of CHOSEN. Needs PyPI's expecttest, which tests/run.sh puts into build/python.
 """
 import os
 import pathlib
@@ -11,8 +11,9 @@ import tempfile
 import time
 
 import launched
-from launched import Server
+from launched import ROOT, Server
 
+EXPECTTEST = str(ROOT / "build/python")
 RANKS = 3
 DEADLINE = 60  # seconds for a test; only bounds one that hangs
 CHOSEN = """
@@ -40,7 +41,7 @@ class Ranks:
         self._files = [open(os.path.join(self._folder.name, f"rank{rank}"), "w+") for rank in range(RANKS)]
         self._running = [subprocess.Popen(command, stdout=own, stderr=subprocess.STDOUT, env=launched.environment(
             rank, RANKS, server, BACKEND=os.environ.get("BACKEND", "phub"), TEMP_DIR=self._folder.name,
-            INIT_METHOD="file://", MASTER_ADDR="127.0.0.1")) for rank, own in enumerate(self._files)]
+            INIT_METHOD="file://", MASTER_ADDR="127.0.0.1", PYTHONPATH=f"{ROOT / 'worker/torch'}:{EXPECTTEST}")) for rank, own in enumerate(self._files)]
 
     def said(self, rank):
         return (pathlib.Path(self._folder.name) / f"rank{rank}").read_text(errors="replace").splitlines()
@@ -96,6 +97,7 @@ def run_all(server, names):
 def main():
     arguments = sys.argv[3:]
     launched.main({})
+    sys.path.append(EXPECTTEST)
     try:
         import expecttest  # noqa: F401  # PyTorch's tests import it
         import torch
