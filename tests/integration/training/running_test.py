@@ -235,6 +235,14 @@ class ThroughServers(Running):
         self.assertEqual(done.returncode, 2)
         self.assertIn("train.compress: needs servers", done.stderr)
 
+    def test_shares_that_are_none_are_refused_by_their_fields(self):
+        for words, field in ((("--density", "2"), "train.compress.density"),
+                             (("--racks", "a:1,b:1", "--rack-density", "2"), "rack_compress.density")):
+            done = run(processes.BIN / "phub-worker", "train", self.config(), "--server",
+                       "127.0.0.1:1", *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{field}: 2 is not above 0 and at most 1", done.stderr)
+
 
 def crc32c(data):
     """Bit by bit, after RFC 3720; masked as TensorFlow does."""

@@ -54,6 +54,8 @@ void add_override(CLI::App& command, RunArguments& o, const char* name, const ch
       return add(&Reflection::SetUInt32);
     case FieldDescriptor::CPPTYPE_UINT64:
       return add(&Reflection::SetUInt64);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return add(&Reflection::SetFloat);
     default:
       return add(&Reflection::SetString);
   }
