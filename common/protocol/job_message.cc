@@ -62,6 +62,11 @@ void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
 
 Result<RackCompress> rack_compress_from(const control::RackCompress& message) {
   RackCompress compress{.density = message.density()};
+  if (!(compress.density > 0.0F)) {
+    return Status(Code::kInvalidArgument,
+                  "rack_compress.density: is missing, or not above 0; give a share of a chunk's "
+                  "elements, such as 0.01, or leave rack_compress out");
+  }
   if (message.has_dense_below()) compress.dense_below = message.dense_below();
   if (message.has_error_feedback()) compress.error_feedback = message.error_feedback();
   if (message.has_selector()) {

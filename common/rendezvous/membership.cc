@@ -32,10 +32,10 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
   const auto join_next = [&](const std::string& address) -> Status {
     PHUB_ASSIGN_OR_RETURN(auto rendezvous,
                           Rendezvous::create(address, security, membership.servers.size()));
-    const std::uint64_t base_job_id =
-        base == nullptr ? 0 : base->joined[membership.servers.size()].job_id;
-    PHUB_ASSIGN_OR_RETURN(
-        JoinInfo info, rendezvous->join(job, remaining(start, timeout), worker_index, base_job_id));
+    const JoinInfo* const joined =
+        base == nullptr ? nullptr : &base->joined[membership.servers.size()];
+    PHUB_ASSIGN_OR_RETURN(JoinInfo info,
+                          rendezvous->join(job, remaining(start, timeout), worker_index, joined));
     worker_index = static_cast<std::int32_t>(info.worker_index);
     membership.servers.push_back(std::move(rendezvous));
     membership.joined.push_back(std::move(info));

@@ -98,9 +98,15 @@ Request Rendezvous::identified() const {
 }
 
 Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std::int32_t index,
-                                  std::uint64_t base_job_id) {
+                                  const JoinInfo* base) {
   control::JoinRequest request;
-  request.set_base_job_id(base_job_id);
+  if (base != nullptr) {
+    control::Membership& member = *request.mutable_base();
+    member.set_job_id(base->job_id);
+    member.set_epoch(base->epoch);
+    member.set_worker_index(base->seat);
+    member.set_secret(base->secret.data(), base->secret.size());
+  }
   request.set_worker_index(index);
   return join(job, request, timeout);
 }

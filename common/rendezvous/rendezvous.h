@@ -47,14 +47,14 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Becomes a member: worker `index`, or the one that the server chooses (-1). `base_job_id`: of
-  // the job here that the keys are added to, which the worker is in; 0: of none. Keeps trying until
+  // Becomes a member: worker `index`, or the one that the server chooses (-1). `base`: what the
+  // worker is in the job here that the keys are added to; null: in none. Keeps trying until
   // `timeout` while no server replies. Called until it succeeds. Errors: kUnauthenticated (no
   // credentials that are accepted), kUnavailable (no server replies; the server is draining),
   // kAlreadyExists (index taken, job full), kInvalidArgument (a field that differs from the job's,
   // with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
-                        std::int32_t index = -1, std::uint64_t base_job_id = 0);
+                        std::int32_t index = -1, const JoinInfo* base = nullptr);
   // The same for a rack's server, which is no worker: see server/racks.
   Result<JoinInfo> join_as_rack(const JobSpec& job, const std::string& rack,
                                 const std::string& own_address, std::chrono::milliseconds timeout);

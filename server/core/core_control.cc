@@ -56,8 +56,9 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
     connection->peer = *id;
     PriceList::Kind kind = job.kind;
     kind.transport = connection->endpoint;
-    const bool has_quorum = job.shard.rounds() != nullptr;
-    connection->prices = has_quorum ? &job.own_prices : &turns_.prices.of(kind);
+    // What a byte of these takes is no measure for others.
+    const bool has_own = job.shard.rounds() != nullptr || job.shard.compresses_racks();
+    connection->prices = has_own ? &job.own_prices : &turns_.prices.of(kind);
     if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
     PushChecks* const checks = job.shard.checks();
     if (checks != nullptr && connection->in_place) {

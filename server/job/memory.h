@@ -18,10 +18,12 @@ namespace phub::server {
 struct JobMemory {
   explicit JobMemory(const JobLayout& layout)
       : arena(*layout.plan, layout.server_index, layout.wire_type),
+        sends_some(layout.rack_compress.is_on()),
         rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())),
         parameters_bytes(arena.elements() * size_of(layout.wire_type)) {}
 
   const ServerArena arena;  // where each of those below has a chunk
+  const bool sends_some;    // of racks' sums, from memory of the shards (rack_compression.h)
   const std::size_t rack_words_bytes;
   const std::size_t parameters_bytes;  // of `published`; behind them lines of norms may follow
   // What workers read, in the wire type; local workers map it read-only, but for rounds.hogwild.
@@ -101,7 +103,7 @@ struct JobMemory {
     return (parameters_bytes + bytes(master) + bytes(state) + bytes(rack_rests) +
             bytes(sparse_replies)) /
                arena.elements() +
-           (rack_sums ? sizeof(float) : 0);
+           (rack_sums ? sizeof(float) : 0) + (sends_some ? sizeof(float) : 0);
   }
 };
 

@@ -135,7 +135,8 @@ Status JobLife::close(const JobName& name) {
 void JobLife::close_all_of(std::uint32_t tenant_id) {
   const JobIndex::Lock lock(index_);
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
-    if (job->tenant.id == tenant_id) finish(*job, JobState::kFailed, "its tenant was deleted");
+    const bool is_its = job->tenant.id == tenant_id && is_live(*job);  // not failed with another
+    if (is_its) finish(*job, JobState::kFailed, "its tenant was deleted");
   }
   for (const auto& [id, job] : index_.all()) {
     const bool is_its = job->tenant.id == tenant_id && !is_live(*job);

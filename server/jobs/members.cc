@@ -86,12 +86,13 @@ Result<Identity> JobMembers::join(const JoinArguments& arguments) {
 }
 
 Result<std::shared_ptr<Job>> JobMembers::base_of(const JoinArguments& arguments) const {
-  if (arguments.base_job_id == 0) return std::shared_ptr<Job>();
-  std::shared_ptr<Job> base = index_.find(arguments.base_job_id);
-  if (base == nullptr || base->tenant.name != arguments.tenant) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("base_job_id: tenant \"{}\" has no job {} that keys can be added to",
-                              arguments.tenant, arguments.base_job_id));
+  if (!arguments.base) return std::shared_ptr<Job>();
+  const auto caller = index_.authenticate(*arguments.base);
+  if (!caller) return caller.error().with_context("base");
+  std::shared_ptr<Job> base = caller->job;
+  if (base->tenant.name != arguments.tenant) {
+    return Status(Code::kPermissionDenied, fmt::format("base: job id {} is not tenant \"{}\"'s",
+                                                       base->id, arguments.tenant));
   }
   if (!is_live(*base)) return job_is_over(*base);
   if (!base->refused_keys.empty()) return Status(Code::kInvalidArgument, base->refused_keys);
@@ -107,13 +108,13 @@ Result<std::shared_ptr<Job>> JobMembers::base_of(const JoinArguments& arguments)
 }
 
 void JobMembers::refuse_added_keys(const JoinArguments& arguments, const Status& refusal) {
-  if (arguments.base_job_id == 0) return;
+  if (!arguments.base) return;
   const JobIndex::Lock lock(index_);
   const auto base = base_of(arguments);
   if (!base) return;
   (*base)->refused_keys = fmt::format("a worker (host {}, pid {}) was refused: {}", arguments.host,
                                       arguments.process_id, refusal.message());
-  life_.fail_added_to(arguments.base_job_id, (*base)->refused_keys, /*waiting_only=*/true);
+  life_.fail_added_to((*base)->id, (*base)->refused_keys, /*waiting_only=*/true);
 }
 
 // Specs may have a million keys, so they are compared without the mutex.
@@ -137,6 +138,15 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
         if (base != nullptr) job->base_job_id = base->id;
         return job;
       }
+    }
+    if (job->base_job_id != (base == nullptr ? 0 : base->id)) {
+      return Status(
+          Code::kAlreadyExists,
+          fmt::format("job \"{}\" lives already, and {}; wait for it to end, or choose "
+                      "another name",
+                      label(*job),
+                      job->base_job_id == 0 ? "its keys are nobody's additions"
+                                            : "has the keys that others added to theirs"));
     }
     const std::shared_ptr<const JobSpec> existing = job->spec;
     lock.unlock();

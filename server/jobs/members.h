@@ -28,7 +28,7 @@ struct JoinArguments {
   std::string host;
   std::uint32_t process_id = 0;
   std::string rack = {};          // other than empty: it is no worker but that rack
-  std::uint64_t base_job_id = 0;  // whose workers add these keys to it; 0: nobody's
+  std::optional<Identity> base = {};  // the member of another job that adds these keys to it
 };
 
 struct HeartbeatReply {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,12 @@ void JobTable::reap() {
 void JobTable::fail_the_late() {
   JobIndex::Lock lock(index_);
   const TimePoint time = index_.now();
-  for (const std::shared_ptr<Job>& job : index_.all_live()) {
+  // Added keys go before the job that they fail with: each is to have its snapshot.
+  std::vector<std::shared_ptr<Job>> live = index_.all_live();
+  std::stable_partition(live.begin(), live.end(),
+                        [](const auto& job) { return job->base_job_id != 0; });
+  for (const std::shared_ptr<Job>& job : live) {
+    if (!is_live(*job)) continue;  // it failed with another
     if (drain_deadline_ && time >= *drain_deadline_) {
       if (drain_snapshots_ && job->state == JobState::kRunning &&
           index_.options.before_drain_ends) {
@@ -91,6 +97,7 @@ std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
 void JobTable::fail_all(const std::string& reason) {
   const JobIndex::Lock lock(index_);
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
+    if (!is_live(*job)) continue;  // it failed with another
     job->ended_by_daemon = true;
     life.finish(*job, JobState::kFailed, reason);
   }

@@ -70,7 +70,9 @@ PlaneJob::PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor
 Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, const CoreSet& cores,
                                                    const Executor& pool) {
   std::shared_ptr<PlaneJob> job(new PlaneJob(layout, cores, pool));
-  const Pages pages = cores.ports().empty() ? Pages::kTransparent : Pages::kReserved;
+  // Whoever may write to reserved pages could give one back to the pool, for others to take.
+  const bool is_shared = layout.rounds.hogwild;
+  const Pages pages = cores.ports().empty() || is_shared ? Pages::kTransparent : Pages::kReserved;
   PHUB_ASSIGN_OR_RETURN(job->memory_, JobMemory::create(layout, pages));
   for (std::uint32_t core = 0; core < cores.cores().size(); ++core) {
     PHUB_ASSIGN_OR_RETURN(auto on_core, JobOnCore::create(layout, core, job->memory_));

@@ -162,7 +162,8 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     arguments_.host = host;
     arguments_.process_id = part_.process_id();
     arguments_.rack = part_.rack();
-    arguments_.base_job_id = part_.base_job_id();
+    if (!part_.has_base()) return {};
+    PHUB_ASSIGN_OR_RETURN(arguments_.base, identity_from(part_.base()));
     return {};
   }
 

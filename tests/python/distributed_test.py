@@ -157,14 +157,32 @@ def one_dies():
         work = dist.all_reduce(torch.ones(10), async_op=True)
 
 
-def sizes_differ(first, second):
+def sizes_differ(*sizes):
     """Of the same key, or of others."""
     begin()
     dist.barrier()
     try:
-        dist.all_reduce(torch.ones(int(first) if RANK == 0 else int(second)))
+        dist.all_reduce(torch.ones(int(sizes[RANK])))
     except RuntimeError as error:
         print("said", error, flush=True)
+
+
+def wrong_parts():
+    begin()
+    two = torch.zeros(2)
+    calls = [lambda: dist.all_gather([torch.zeros(1), torch.zeros(3)], two)]
+    if RANK == 0:
+        calls.append(lambda: dist.scatter(two, [torch.zeros(1), torch.zeros(3)]))
+    for call in calls:
+        try:
+            call()
+        except ValueError as error:
+            assert "phub: a " in str(error), error
+        else:
+            raise AssertionError("it was taken")
+    dist.barrier()
+    conjugated = torch.tensor([1.0 + 2.0j]).conj()
+    dist.broadcast(conjugated, 0)
 
 
 def interrupted():
@@ -216,10 +234,21 @@ class DistributedTest(unittest.TestCase):
         self.assertRegex(said, r"^said .*worker 1.*\nsaid .*worker 1.*\n$")
 
     def test_sizes_that_differ_are_named_at_all_ranks(self):
-        for sizes, named in (((1000, 2000), r"(1024|2048) elements"), ((300, 301), r"this one's has 30[01] elements")):
-            for status, said, error in together(self, sizes_differ, *sizes):
+        for sizes, named in (((1000, 2000), r"(1024|2048) elements"), ((300, 301), r"this one's has 30[01] elements"),
+                             ((299, 300, 301), r"this one's has (299|300|301) elements")):
+            for status, said, error in together(self, sizes_differ, *sizes, workers=len(sizes)):
                 self.assertEqual(status, 0, error)
                 self.assertRegex(said, named)
+
+    def test_lengths_are_equal_or_not(self):
+        for lengths in ((5, 5, 5), (2**40 + 1,) * 3, (0, 0)):
+            self.assertTrue(_exchange.are_equal(sum(map(_exchange.length_words, lengths)), len(lengths)), lengths)
+        for lengths in ((299, 300, 301), (2**22, 2**22 + 1), (64, 1), (1, 64, 1, 64), (0, 2**41)):
+            self.assertFalse(_exchange.are_equal(sum(map(_exchange.length_words, lengths)), len(lengths)), lengths)
+        self.assertTrue(_exchange.are_equal(4096 * _exchange.length_words(2**42 - 1), 4096))
+
+    def test_what_fits_nowhere_is_refused_at_once(self):
+        self.all_end_well(wrong_parts)
 
     def test_ctrl_c(self):
         server = Server(cores=1)

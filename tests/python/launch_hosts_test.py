@@ -165,7 +165,7 @@ class HostsTest(unittest.TestCase):
         self.assertIn("could not be started: no-such-program: No such file", done.stderr)
 
     def test_hosts_that_are_none(self):
-        for hosts, said in (("-oProxyCommand=id:2", "is not HOST or HOST:WORKERS"), ("a b", "is not HOST"),
+        for hosts, said in (("-oProxyCommand=id:2", "is not HOST or HOST:WORKERS"), ("a@ b", "is not HOST"),
                             ("localhost:1,localhost:1", "localhost is there twice"), ("", "is not HOST")):
             done = self.run_to_its_end("true", hosts=hosts)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -60,7 +60,7 @@ class LaunchTest(unittest.TestCase):
                 "def on_signal(number, _):\n    print('got', number)\n    if os.environ['RANK'] == '0': sys.exit(0)\n"
                 "signal.signal(signal.SIGTERM, on_signal)\nprint('there')\n"
                 "while True: signal.pause()\n")
-        running = subprocess.Popen(phubrun("-n", 2, "--grace", 0.2, *program(text)), env=environment(),
+        running = subprocess.Popen(phubrun("-n", 2, "--grace", 5, *program(text)), env=environment(),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(running.kill)
         for _ in range(2):

@@ -198,7 +198,7 @@ class Client {
   // the sum of however many they are. With a quorum a round that worker 0 is not in has those that
   // it said before, and until it has said any those of others who have; a push of its that is
   // dropped changes those of later rounds only. Once worker 0 is gone, the lowest worker's that is
-  // left count. REQUIRES: every push has been waited for.
+  // left count, if it says any. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
   // Of a job whose rounds weigh pushes by samples: images or tokens in each of this worker's that
   // follow; until it is called 1. From kSamplesMin to kSamplesMax. REQUIRES: as set_hyper.

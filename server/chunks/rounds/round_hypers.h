@@ -25,11 +25,13 @@ class RoundHypers {
     said_[slot] = {.hyper = hyper, .by_leader = heard_.contains(0, leader)};
   }
 
-  // A worker pushes the chunk with these. The leader's hold. Until it has said or pushed any, those
-  // of others who have said some are nearer than the job's: a schedule may begin far below these.
+  // A worker pushes the chunk with these. The leader's hold, if it has said any. Until a leader
+  // has, those of others who have are nearer than the job's: a schedule may begin far below these.
   void push(std::uint32_t slot, std::uint32_t worker, const Hyper& hyper, bool leads) {
     Said& said = said_[slot];
-    if (leads || (!said.by_leader && heard_.contains(0, worker))) said = {hyper, leads};
+    const bool has_said = heard_.contains(0, worker);
+    const bool holds = has_said ? leads || !said.by_leader : leads && !said.by_leader;
+    if (holds) said = {hyper, leads};
   }
 
   // Of the chunk's next round.

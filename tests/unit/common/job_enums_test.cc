@@ -5,6 +5,8 @@
 #include <cctype>
 #include <string>
 
+#include "common/protocol/job_message.h"
+
 namespace phub::testing {
 namespace {
 
@@ -49,6 +51,18 @@ TEST_CASE("every enumerator of a job's spec is known, and comes back as it was")
                                  push_weight_from);
   check_all<control::WatchValues>(*control::WatchValues_descriptor(), "watch_values",
                                   watch_values_from);
+}
+
+TEST_CASE("rack_compress that is there has a density") {
+  control::JobSpec message;
+  for (const float density : {0.0F, -0.5F}) {
+    message.mutable_rack_compress()->set_density(density);
+    const auto spec = spec_from(message);
+    REQUIRE_FALSE(spec);
+    CHECK_THAT(spec.error().message(), Contains("rack_compress.density: is missing"));
+  }
+  message.mutable_rack_compress()->set_density(0.5F);
+  CHECK(spec_from(message));
 }
 
 }  // namespace phub::testing

@@ -23,7 +23,7 @@ struct AddingFixture : JobTableFixture {
                                .worker_index = index,
                                .host = "host" + std::to_string(index),
                                .process_id = 77,
-                               .base_job_id = members[0].job_id});
+                               .base = members[0]});
   }
 };
 
@@ -87,9 +87,36 @@ TEST_CASE("added keys that are all there stay when a worker leaves, for it leave
 
 TEST_CASE("keys are added to no job that is not there, and to no other tenant's") {
   AddingFixture fixture;
-  CHECK_THAT(fixture.add(fixture.added, 0, "red").error().message(), Contains("base_job_id"));
+  CHECK_THAT(fixture.add(fixture.added, 0, "red").error().message(), Contains("base: job id"));
   fixture.members[0].job_id += 1000;
-  CHECK_THAT(fixture.add(fixture.added, 0).error().message(), Contains("base_job_id"));
+  CHECK_THAT(fixture.add(fixture.added, 0).error().message(), Contains("base: job id"));
+}
+
+TEST_CASE("who is no member can neither add keys nor have those of others refused") {
+  AddingFixture fixture;
+  const Identity first = fixture.add(fixture.added, 0).value();
+  fixture.members[0].secret[0] ^= 1;
+  JobSpec wrong = fixture.added;
+  wrong.keys[0].elements = 0;
+  CHECK_FALSE(fixture.add(wrong, 1).has_value());
+  CHECK_THAT(fixture.add(fixture.added, 1).error().message(), Contains("base: the secret is not"));
+  CHECK(fixture.table.members.heartbeat(first)->is_live);
+  fixture.members[0].secret[0] ^= 1;
+  CHECK(fixture.add(fixture.added, 1).has_value());
+}
+
+TEST_CASE("a job of the name that added keys have is neither joined by them nor joins them") {
+  AddingFixture fixture;
+  const auto join_plainly = [&](const std::string& name) {
+    return fixture.table.members.join(
+        {.spec = std::make_shared<const JobSpec>(spec_of(3, name)), .host = "other"});
+  };
+  REQUIRE(join_plainly("demo+1").has_value());
+  CHECK_THAT(fixture.add(fixture.added, 0).error().message(), Contains("lives already"));
+  fixture.added = spec_of(3, "demo+2");
+  REQUIRE(fixture.add(fixture.added, 0).has_value());
+  CHECK_THAT(join_plainly("demo+2").error().message(), Contains("lives already"));
+  CHECK(fixture.state() == JobState::kRunning);
 }
 
 }  // namespace phub::testing

@@ -14,7 +14,6 @@ from torch import nn
 
 import phub.torch  # PHub
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHARACTERS = 256  # bytes
 
 
@@ -65,7 +64,7 @@ def loss_of(model, data):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", nargs="*", type=pathlib.Path, default=sorted(ROOT.rglob("README.md")),
+    parser.add_argument("text", nargs="*", type=pathlib.Path,
                         help="files (default: this project's documents)")
     parser.add_argument("--batch-size", type=int, default=8, help="passages of a step, of each worker (default 8)")
     parser.add_argument("--length", type=int, default=128, help="characters of a passage (default 128)")
@@ -75,6 +74,8 @@ def main():
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    if not args.text:
+        args.text = sorted((pathlib.Path(__file__).resolve().parent / "../../..").rglob("README.md"))
     text = torch.frombuffer(bytearray(b"".join(path.read_bytes() for path in args.text)), dtype=torch.uint8)
     if len(text) <= args.length:
         parser.error(f"text: {len(text)} characters, and a passage has {args.length}")

@@ -6,6 +6,7 @@ MASTER_ADDR, MASTER_PORT), and PHUB_SERVERS and PHUB_JOB. Its lines are printed 
 from __future__ import annotations
 
 import argparse
+import io
 import secrets
 import sys
 from typing import Dict, List, Optional
@@ -34,7 +35,8 @@ def _start(group: Group, given: argparse.Namespace) -> None:
     is_far = bool(given.hosts or given.slurm)
     servers = given.server or ",".join(start_servers(group, given, is_far))
     common = {"PHUB_JOB": f"run-{secrets.token_hex(4)}", **given.environment, "PHUB_SERVERS": servers,
-              "MASTER_ADDR": group.hosts[0].place.address, "MASTER_PORT": str(group.hosts[0].there["port"])}
+              "MASTER_ADDR": given.environment.get("MASTER_ADDR", group.hosts[0].place.address),
+              "MASTER_PORT": given.environment.get("MASTER_PORT", str(group.hosts[0].there["port"]))}
     workers = sum(host.place.workers for host in group.hosts)
     first = 0
     for index, host in enumerate(group.hosts):
@@ -46,6 +48,8 @@ def _start(group: Group, given: argparse.Namespace) -> None:
 
 def main(words: Optional[List[str]] = None) -> int:
     given = parsed(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a worker's line may have what this terminal cannot show
     try:
         places = _places_of(given)
         if given.output:

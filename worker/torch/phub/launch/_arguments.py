@@ -11,13 +11,17 @@ from typing import Dict, List, Optional
 _EXAMPLES = """\
 examples:
   phubrun -n 2 python train.py                          a server and two workers on this machine
-  phubrun -n 8 -H host1:4,host2:4 --servers 2 --server-options='--credentials pki/server' python train.py
+  phubrun -n 8 -H host1:4,host2:4 --servers 2 --server-options='--credentials pki/server --tokens off' \\
+    python train.py                                     with PHUB_CREDENTIALS=pki/worker in the environment
   phubrun --slurm --server 10.0.0.7:7077 python train.py      in an allocation of Slurm, with a running server
 
 Workers find RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, PHUB_SERVERS and
 PHUB_JOB in their environment. Exit status: that of who failed first (128 + N: ended by signal N); 0 where nobody did;
 1 where the run could not be started; 2 for bad usage.
 """
+
+_SECONDS_MAX = 1e6
+_OF_EACH = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "PHUB_SERVERS")
 
 
 def parsed(words: Optional[List[str]]) -> argparse.Namespace:
@@ -32,8 +36,8 @@ def parsed(words: Optional[List[str]]) -> argparse.Namespace:
     if given.servers < 1:
         parser.error(f"--servers: {given.servers} is below 1; --server names running ones")
     for name in ("grace", "deadline", "lost_after"):
-        if not getattr(given, name) > 0:
-            parser.error(f"--{name.replace('_', '-')}: {getattr(given, name):g} is not above 0")
+        if not 0 < getattr(given, name) <= _SECONDS_MAX:
+            parser.error(f"--{name.replace('_', '-')}: {getattr(given, name):g} is not above 0 and at most {_SECONDS_MAX:g}")
     try:
         given.environment = _environment(given.environment)
         given.server_options = shlex.split(given.server_options)
@@ -91,6 +95,8 @@ def _environment(named: List[str]) -> Dict[str, str]:
         name, is_given, value = word.partition("=")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise ValueError(f'-x: "{word}" is not NAME or NAME=VALUE')
+        if name in _OF_EACH:
+            raise ValueError(f"-x: {name} is phubrun's to say" + ("; use --server" if name == "PHUB_SERVERS" else ""))
         if not is_given and name not in os.environ:
             raise ValueError(f"-x: {name} is not set here; -x {name}=VALUE sets it")
         found[name] = value if is_given else os.environ[name]

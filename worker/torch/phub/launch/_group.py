@@ -49,7 +49,8 @@ class Group:
         wakeup.setblocking(False)
         self._wakeup = wakeup  # stays open
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
-        self._before: Dict[int, Any] = {number: signal.signal(number, lambda *_: None) for number in _FORWARDED}
+        self._before: Dict[int, Any] = {number: signal.signal(number, lambda *_: None) for number in _FORWARDED
+                                       if signal.getsignal(number) is not signal.SIG_IGN}  # as under nohup
         self._fd_before = signal.set_wakeup_fd(wakeup.fileno())
         self._is_over = threading.Event()
         self._speaker = threading.Thread(target=self._speak, daemon=True)
@@ -103,10 +104,11 @@ class Group:
         return member
 
     def wait_for_line(self, member: Member, line: Pattern[str]) -> Any:
-        """The line's match; None: the process has ended, or the group is ending."""
+        """The line's match; None: the process has ended, the group is ending, or the deadline is over."""
         member.expect(line)
-        while member.found is None and member.is_running and not self._is_ending:
-            self._turn()
+        end = time.monotonic() + self._manner.deadline
+        while member.found is None and member.is_running and not self._is_ending and time.monotonic() < end:
+            self._turn(end)
         return member.found
 
     def wait(self) -> Optional[Failure]:

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import collections
+import os
 import pathlib
 import signal
+import sys
 from typing import Any, Deque, Iterable, List, NamedTuple, Optional, Pattern, TextIO
 
 from phub.launch._host import LAST_LINES, Host
@@ -40,7 +42,7 @@ class Member:
             elif self._file is not None:
                 print(line, file=self._file, flush=True)
             else:
-                print(f"[{self.name}] {line}", flush=True)
+                _print(f"[{self.name}] {line}")
 
     def send(self, number: int) -> None:
         if self.is_running:
@@ -56,6 +58,22 @@ class Member:
         how = f"was ended by {_signal_name(-self.status)}" if self.status < 0 else f"ended with status {self.status}"
         return Failure(f"{self.name}{where} failed first: it {how}. Its last lines:",
                        128 - self.status if self.status < 0 else self.status or 1, list(self.last_lines))
+
+
+_is_heard = True
+
+
+def _print(line: str) -> None:
+    """Where nobody reads any more (`| head`) the run is asked to end, once, in its order."""
+    global _is_heard
+    if not _is_heard:
+        return
+    try:
+        print(line, flush=True)
+    except OSError:
+        _is_heard = False
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # what is left in its buffer would be tried again at the end
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _signal_name(number: int) -> str:

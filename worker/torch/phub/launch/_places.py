@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Dict, List, NamedTuple
 
-# Standard input's first line is the keeper. Read byte by byte: what follows is the keeper's to read.
+# With -I: no file of the folder that it starts in is taken for a module. Standard input's first line is the keeper. Read byte by byte: what follows is the keeper's to read.
 _BEGIN = 'import json;exec(json.loads(open(0,"rb",0,closefd=False).readline()))'
 _NAME = re.compile(r"^(?:[^\s@,-][^\s@,]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])$")
 
@@ -27,14 +27,14 @@ class Place(NamedTuple):
 
 
 def here(workers: int) -> List[Place]:
-    return [Place("127.0.0.1", workers, [sys.executable, "-c", _BEGIN], "")]
+    return [Place("127.0.0.1", workers, [sys.executable, "-I", "-c", _BEGIN], "")]
 
 
 def over_ssh(hosts: str, workers: int, ssh: str) -> List[Place]:
     """`hosts`: HOST[:WORKERS],...; `workers`: how many of these in all, 0: all. Raises ValueError."""
     slots: Dict[str, int] = {}
-    for word in hosts.split(","):
-        name, count = re.fullmatch(r"(.*?)(?::(\d+))?", word.strip()).groups()  # type: ignore[union-attr]
+    for word in re.split(r"[,\s]+", hosts.strip()):
+        name, count = re.fullmatch(r"(.*?)(?::(\d+))?", word).groups()  # type: ignore[union-attr]
         if not (match := _NAME.match(name)):
             raise ValueError(f'-H: "{word}" is not HOST or HOST:WORKERS, with USER@ before it or not')
         if name in slots:
@@ -49,7 +49,7 @@ def _ssh(ssh: str, name: str) -> List[str]:
     # for ssh takes an option's first value; -T: a terminal would change the lines.
     return [*shlex.split(ssh), "-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none",
             "-o", "ServerAliveInterval=5", name.replace("[", "").replace("]", ""),
-            f"exec python3 -c {shlex.quote(_BEGIN)}"]
+            f"exec python3 -I -c {shlex.quote(_BEGIN)}"]
 
 
 def in_slurm(workers: int) -> List[Place]:
@@ -75,7 +75,7 @@ def in_slurm(workers: int) -> List[Place]:
 def _srun(name: str) -> List[str]:
     # All of what the job has on the host, beside its other steps, and no core for this task alone.
     return ["srun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={name}", "--overlap", "--mem=0",
-            "--cpu-bind=none", "--quiet", "python3", "-c", _BEGIN]
+            "--cpu-bind=none", "--quiet", "python3", "-I", "-c", _BEGIN]
 
 
 def repeated(text: str) -> List[int]:

@@ -26,6 +26,11 @@ def start_servers(group: Group, given: argparse.Namespace, is_far: bool) -> List
             if server.is_missing:
                 raise OSError(f"{given.server_program} is not on the path{where}: install it (cmake --install BUILD "
                               "--component server), or name it with --server-program")
-            raise OSError(f"{name} did not start{where}: {'; '.join(server.last_lines)}")
+            if group.failure is not None and not group.failure.what.startswith(name):
+                raise OSError(f"{group.failure.what} {'; '.join(group.failure.last_lines)}")
+            why = "; ".join(server.last_lines)
+            if server.is_running and not group.signal:
+                why += f" (it has not said that it is ready within {given.deadline:g} s: --deadline)"
+            raise OSError(f"{name} did not start{where}: {why}")
         addresses.append(f"{host.place.address if is_far else ready[1]}:{ready[2]}")
     return addresses

@@ -1,7 +1,7 @@
 """Sums of float32 over a job whose keys come as they are needed.
 
 A key is a size: 256 elements, and then each power of two up to 4 Mi. Ranks call the same collectives in the same order,
-so all of them add the same key at the same time; behind the values is how many they are, which must be the same at all.
+so all of them add the same key at the same time; behind the values is how many the whole collective has, which must be the same at all.
 What is larger goes in turns over the largest key.
 """
 from __future__ import annotations
@@ -17,7 +17,10 @@ from phub.options import Options
 from phub.torch import _tensors
 
 SMALLEST, LARGEST = 2**8, 2**22  # elements: at most 14 sets of added keys
-_DIGIT = 2**12  # a length is two of these, whose sums over thousands of ranks float32 has
+# A length is seven digits of 64, and their squares: of at most 4,096 ranks float32 has the sums exactly, and these are of
+# equal ones only where ranks * the sum of squares is the square of the sum (Cauchy and Schwarz).
+_DIGITS, _DIGIT_BITS = 7, 6
+_WORDS = 2 * _DIGITS
 
 
 def key_size(elements: int) -> int:
@@ -55,31 +58,30 @@ class Exchange:
         """Of all ranks' `values`, flat float32 of the same length everywhere, added in the order of ranks."""
         result = torch.empty_like(values)
         for begin in range(0, values.numel(), LARGEST):
-            self._sum(values[begin:begin + LARGEST], result[begin:begin + LARGEST])
+            self._sum(values[begin:begin + LARGEST], result[begin:begin + LARGEST], values.numel())
         return result
 
-    def _sum(self, values: torch.Tensor, result: torch.Tensor) -> None:
+    def _sum(self, values: torch.Tensor, result: torch.Tensor, whole: int) -> None:
         size = key_size(values.numel())
         if size not in self._views:
             self._add(size)
         gradient, parameter = self._views[size]
         gradient[:values.numel()].copy_(values)
-        length = torch.tensor([values.numel() % _DIGIT, values.numel() // _DIGIT], dtype=torch.float32)
-        gradient[size:].copy_(length)
+        gradient[size:].copy_(length_words(whole))
         assert self._client is not None
         self._client.push(f"{size} elements")
         self._wait(self._client, f"{size} elements")
-        if not torch.equal(parameter[size:], length * self._options.workers):
-            raise Error(f"ranks have tensors of different sizes in one collective; this one's has {values.numel()} elements")
+        if not are_equal(parameter[size:], self._options.workers):
+            raise Error(f"ranks have tensors of different sizes in one collective; this one's has {whole} elements")
         result.copy_(parameter[:values.numel()])
 
     def _add(self, size: int) -> None:
         name = f"{size} elements"
         if self._client is None:
             self._client = Client(self._options)
-            self._client.register_keys([Key(name, size + 2)])
+            self._client.register_keys([Key(name, size + _WORDS)])
         else:
-            self._client.add_keys([Key(name, size + 2)])
+            self._client.add_keys([Key(name, size + _WORDS)])
         self._views[size] = _tensors.gradient(self._client, name), _tensors.parameter(self._client, name)
 
     def _wait(self, client: Client, key: str) -> None:
@@ -101,6 +103,17 @@ class Exchange:
         """The root's bytes, of which there are as many at each."""
         words = words_of(own) if is_root else torch.zeros((own.numel() + 1) // 2)
         return bytes_of(self.sum(words), own.numel())
+
+
+def length_words(elements: int) -> torch.Tensor:
+    digits = [elements >> _DIGIT_BITS * i & 2**_DIGIT_BITS - 1 for i in range(_DIGITS)]
+    return torch.tensor(digits + [digit * digit for digit in digits], dtype=torch.float32)
+
+
+def are_equal(sums: torch.Tensor, ranks: int) -> bool:
+    """Whether these are the sums of as many equal lengths."""
+    words = [int(word) for word in sums.tolist()]
+    return all(ranks * squares == total * total for total, squares in zip(words[:_DIGITS], words[_DIGITS:]))
 
 
 def words_of(data: torch.Tensor) -> torch.Tensor:

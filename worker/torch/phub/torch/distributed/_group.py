@@ -124,7 +124,8 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             for output in outputs:
                 if output.dtype != source.dtype:
                     raise TypeError(f"phub: a gather of {source.dtype} into {output.dtype}")
-            if outputs and sum(each.numel() for each in outputs) != self._size * source.numel():
+            wanted = source.numel() if len(outputs) == self._size else self._size * source.numel()
+            if any(each.numel() != wanted for each in outputs):
                 raise ValueError(f"phub: a gather of {source.numel()} elements of each of {self._size} ranks into tensors "
                                  f"of {[each.numel() for each in outputs]}")
             copies.append(([HostCopy(output) for output in outputs], HostCopy(source)))
@@ -142,6 +143,9 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
         parts = [HostCopy(part) for part in (inputs[0] if is_root else [])]
         if is_root:
             _check_parts(inputs[0], self._size, "scatter")
+        if any(part.numel() != outputs[0].numel() for part in parts):
+            raise ValueError(f"phub: a scatter of {[part.numel() for part in parts]} elements into tensors of "
+                             f"{outputs[0].numel()}; give each rank as many")
         own = HostCopy(outputs[0])
 
         def call(exchange: Exchange) -> None:
@@ -172,6 +176,9 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             padded[:whole.numel()] = whole
             for rank, part in enumerate(exchange.gather(_reduce.raw(padded), self._rank, self._size)):
                 begin = sum(of_all[rank][:self._rank])
+                if received[rank].numel() != of_all[rank][self._rank]:
+                    raise Error(f"all_to_all: rank {rank} sends {of_all[rank][self._rank]} elements to this one, which has "
+                                f"room for {received[rank].numel()}")
                 received[rank].put(part.view(whole.dtype)[begin:begin + of_all[rank][self._rank]])
         return self._begin(outputs, call)
 

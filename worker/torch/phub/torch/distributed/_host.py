@@ -7,7 +7,7 @@ import torch
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().contiguous().reshape(-1)
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
 
 
 class HostCopy:

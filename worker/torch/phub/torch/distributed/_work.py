@@ -142,5 +142,8 @@ def _run(works: Any, exchange: Exchange) -> None:
         if work is None:
             exchange.close()
             return
+        had_failed = failure is not None
         failure = work.run(exchange, failure)
         del work
+        if failure is not None and not had_failed:
+            exchange.close()  # the others are told now, whatever it was, and do not wait for what never comes
