@@ -17,6 +17,7 @@ TEST_CASE("a scale that worker 0 sets is honoured, and 1 / workers is the mean o
     QuorumRig rig(4, {.quorum = 2, .late = late}, RuleKind::kSgd);
     rig.layout.hyper.gradient_scale = 0.25F;
     rig.make_shard();
+    rig.hears_from(0);
     for (std::uint32_t worker = 0; worker < 4; ++worker) rig.push(worker, 100.0F);
     const auto round = [&](std::uint32_t other, float scale) {
       const float before = rig.result();
@@ -46,6 +47,7 @@ TEST_CASE("a job's own scale is honoured in rounds that nobody has set another f
 
 TEST_CASE("a late push that is dropped changes no hyper-parameters of the round under way") {
   QuorumRig rig(3, backup_workers(2), RuleKind::kSgd);
+  rig.hears_from(0);
   for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
   rig.push(1, 1.0F);
   rig.push(2, 1.0F);
@@ -100,6 +102,7 @@ TEST_CASE("worker 0's first push ends those of others") {
 
 TEST_CASE("worker 0's hyper-parameters are those of the round that its push is in") {
   QuorumRig rig(3, {.quorum = 2, .late = LatePushes::kAdd}, RuleKind::kSgd);
+  rig.hears_from(0);
   for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 10.0F);
   rig.push(1, 1.0F);
   rig.layout.hyper.learning_rate = 0.5F;
