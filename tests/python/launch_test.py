@@ -85,18 +85,20 @@ class LaunchTest(unittest.TestCase):
 
     def test_workers_end_before_servers(self):
         """A worker has time to write what it has, and servers to have part in it: one answers while the worker ends."""
-        order, pid = temporary_folder(self) / "order", temporary_folder(self) / "pid"
-        says = ("import os, signal, sys, time\n"
+        folder = temporary_folder(self)
+        order, pid, answered = folder / "order", folder / "pid", folder / "answered"
+        os.mkfifo(answered)
+        says = ("import os, signal, sys\n"
                 f"def says(what): print(what, file=open({str(order)!r}, 'a'))\n")
         # Signals that wait are handled in the order of their numbers: URG after TERM.
         serves = says + ("signal.signal(signal.SIGTERM, lambda *_: (says('server'), sys.exit(0)))\n"
-                         "signal.signal(signal.SIGURG, lambda *_: says('answer'))\n"
+                         f"signal.signal(signal.SIGURG, lambda *_: (says('answer'), open({str(answered)!r}, 'w').close()))\n"
                          f"print(os.getpid(), file=open({str(pid)!r}, 'w'))\n"
                          "print('phub-server ready control=127.0.0.1:1 data=1 pid=1', flush=True)\n"
                          "while True: signal.pause()\n")
         works = says + ("def on_signal(*_):\n"
                         f"    os.kill(int(open({str(pid)!r}).read()), signal.SIGURG)\n"
-                        f"    while not (os.path.exists({str(order)!r}) and os.path.getsize({str(order)!r})): time.sleep(0.01)\n"
+                        f"    open({str(answered)!r}).read()\n"
                         "    says('worker')\n"
                         "    sys.exit(0)\n"
                         "signal.signal(signal.SIGTERM, on_signal)\n"
