@@ -44,7 +44,7 @@ std::string server_config(const RackHost& host, const Fabric& fabric,
              "transports: \"tcp\"\ntcp_buffer_kib: {}\ntcp_delay_us: {}\nlog_level: \"warn\"\n"
              "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
              "security {{ tokens: \"off\" allow_plaintext: true }}\n",
-             control_address(host), host.address, host.has_worker ? "transports: \"shm\"\n" : "",
+             control_address(host), host.address, host.workers > 0 ? "transports: \"shm\"\n" : "",
              settings.tcp_buffer_kib(), scenario.links().latency_us(), settings.cores(),
              settings.tcp_congestion_control());
 }
@@ -125,14 +125,14 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                 .interrupt_fd = places.interrupt_fd(),
                                 .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
-    if (!host.has_worker) continue;
+    if (host.workers == 0) continue;
     PHUB_ASSIGN_OR_RETURN(HostProgram program,
                           worker_program(scenario, {.work = work,
                                                     .addresses = cluster.addresses_for(host),
                                                     .job = job_of(scenario)}));
     program.late_s = late_seconds(scenario, host);
     PHUB_ASSIGN_OR_RETURN(auto command, site.command(host, program));
-    workers.commands.push_back(std::move(command));
+    workers.commands.insert(workers.commands.end(), host.workers, command);
   }
   auto system = std::make_unique<System>();
   system->work = work;

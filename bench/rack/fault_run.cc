@@ -116,7 +116,7 @@ Result<std::vector<FaultedWorker>> watch(const RackScenario& scenario, const Fab
       collect(workers, last + std::chrono::seconds(scenario.fault_deadline_s()), ends));
   std::vector<FaultedWorker> judged;
   for (const RackHost& host : fabric.hosts) {
-    if (!host.has_worker) continue;
+    if (host.workers == 0) continue;
     const auto& end = ends[judged.size()];
     judged.push_back(judge(scenario, fabric, host, end ? &*end : nullptr, *first));
   }

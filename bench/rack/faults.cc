@@ -150,7 +150,7 @@ bool names_fault(const Fabric& fabric, const RackFault& fault, const RackHost& h
   const bool is_inside = is_behind(host);
   std::uint32_t worker = 0;
   for (const RackHost& other : fabric.hosts) {
-    const std::string number = other.has_worker ? fmt::format("worker {}", worker++) : "";
+    const std::string number = other.workers > 0 ? fmt::format("worker {}", worker++) : "";
     if (is_behind(other) == is_inside) continue;
     if (has_word(error, other.address) || (!number.empty() && has_word(error, number))) return true;
   }

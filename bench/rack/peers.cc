@@ -17,7 +17,7 @@ using Command = std::vector<std::string>;
 std::vector<const RackHost*> workers_in(const Fabric& fabric) {
   std::vector<const RackHost*> workers;
   for (const RackHost& host : fabric.hosts) {
-    if (host.has_worker) workers.push_back(&host);
+    workers.insert(workers.end(), host.workers, &host);
   }
   return workers;
 }

@@ -63,7 +63,7 @@ class ChunkPlan {
       : hosts_(fabric.hosts) {
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
       if (hosts_[host].has_server) servers_.push_back(host);
-      if (hosts_[host].has_worker) workers_.push_back(host);
+      workers_.insert(workers_.end(), hosts_[host].workers, host);
     }
     if (!is_joined(scenario)) return;
     const RackShape shape = rack_shape_of(scenario.shape()).value();

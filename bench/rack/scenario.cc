@@ -28,6 +28,10 @@ constexpr std::uint64_t kElementsMax = 1'000'000'000;
 constexpr std::uint32_t kBytesPerKib = 1024;
 constexpr std::uint32_t kEthernetHeader = 14;
 
+bool has_workers_alike(const Rack& rack) {
+  return rack.workers() > 0 && rack.servers() > 0 && rack.workers() % rack.servers() == 0;
+}
+
 void check_racks(ConfigCheck& check, const RackScenario& scenario) {
   check.require(scenario.racks_size() >= 1 && scenario.racks_size() <= kRacksMax, "racks",
                 fmt::format("{} racks; write 1 to {} of `racks {{ workers: N servers: N }}`",
@@ -36,8 +40,9 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
     const Rack& rack = scenario.racks(i);
     check.require(rack.workers() + rack.servers() > 0, "racks",
                   "has no host; give it workers or servers", i);
-    check.require(!rack.colocated() || rack.workers() == rack.servers(), "racks",
-                  fmt::format("colocated: {} server(s) for {} worker(s); give as many of both",
+    check.require(!rack.colocated() || has_workers_alike(rack), "racks",
+                  fmt::format("colocated: {} server(s) for {} worker(s); give as many workers for "
+                              "each server",
                               rack.servers(), rack.workers()),
                   i);
     if (scenario.racks_size() == 1) {

@@ -91,25 +91,31 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::start(const Fabric& fabric,
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, trained_config(scenario));
   std::unique_ptr<TrainingRun> run(new TrainingRun(places.interrupt_fd()));
   for (const RackHost& host : fabric.hosts) {
-    if (!host.has_worker) continue;
-    config.set_worker_index(static_cast<std::int32_t>(run->workers_.size()));
     config.clear_servers();
     for (const std::string& server : cluster.addresses_for(host)) config.add_servers(server);
-    const HostProgram program{.program = "phub-worker",
-                              .words = {"train", "--kernels", scenario.training().kernels()},
-                              .config = text_of(config),
-                              .late_s = late_seconds(scenario, host)};
-    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));
-    Worker worker{
-        .host = host.name, .log_path = places.fresh_path(host.name + ".log"), .process = nullptr};
-    PHUB_ASSIGN_OR_RETURN(worker.process,
-                          ChildProcess::start({.name = fmt::format("phub-worker {}", host.name),
-                                               .command = command,
-                                               .log_path = worker.log_path,
-                                               .holds_input = true}));
-    run->workers_.push_back(std::move(worker));
+    for (std::uint32_t i = 0; i < host.workers; ++i) {
+      config.set_worker_index(static_cast<std::int32_t>(run->workers_.size()));
+      const HostProgram program{.program = "phub-worker",
+                                .words = {"train", "--kernels", scenario.training().kernels()},
+                                .config = text_of(config),
+                                .late_s = late_seconds(scenario, host)};
+      PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));
+      PHUB_RETURN_IF_ERROR(run->add_worker(host.name, command, places));
+    }
   }
   return run;
+}
+
+Status TrainingRun::add_worker(const std::string& host, const std::vector<std::string>& command,
+                               Places& places) {
+  Worker worker{.host = host, .log_path = places.fresh_path(host + ".log"), .process = nullptr};
+  PHUB_ASSIGN_OR_RETURN(worker.process,
+                        ChildProcess::start({.name = fmt::format("phub-worker {}", host),
+                                             .command = command,
+                                             .log_path = worker.log_path,
+                                             .holds_input = true}));
+  workers_.push_back(std::move(worker));
+  return {};
 }
 
 Status TrainingRun::begin() {

@@ -66,6 +66,8 @@ class TrainingRun final : public RackWorkers {
   };
 
   explicit TrainingRun(int interrupt_fd) : interrupt_fd_(interrupt_fd) {}
+  Status add_worker(const std::string& host, const std::vector<std::string>& command,
+                    Places& places);
   // Waits until a worker says something, and takes it in.
   Status listen(Deadline deadline);
   void hear(std::uint32_t index);

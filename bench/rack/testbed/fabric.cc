@@ -18,21 +18,26 @@ bool workers_are_alone(const RackScenario& scenario) {
                      [](const Rack& rack) { return rack.workers() == 1; });
 }
 
+std::uint32_t workers_on(const Rack& rack, bool has_server) {
+  if (rack.colocated()) return rack.workers() / rack.servers();
+  return has_server ? 0 : 1;
+}
+
 void add_hosts(Fabric& fabric, const RackScenario& scenario, std::uint32_t rack) {
   const Rack& sizes = scenario.racks(static_cast<int>(rack));
   const RackLinks& links = scenario.links();
   for (std::uint32_t i = 0; i < hosts_of(sizes); ++i) {
     const bool has_server = i < sizes.servers();
-    const bool has_worker = sizes.colocated() || !has_server;
-    std::string name = fmt::format("r{}{}{}", rack, has_worker ? 'h' : 's', i);
+    const std::uint32_t workers = workers_on(sizes, has_server);
+    std::string name = fmt::format("r{}{}{}", rack, workers > 0 ? 'h' : 's', i);
     if (!has_server) name = fmt::format("r{}w{}", rack, i - sizes.servers());
     fabric.hosts.push_back({.has_server = has_server,
-                            .has_worker = has_worker,
+                            .workers = workers,
                             .rack = rack,
                             .name = name,
                             .address = fmt::format("10.77.{}.{}", rack, i + 1)});
     fabric.links.push_back(
-        {.name = name, .mbit = links.worker_mbit() * (has_worker ? 1 : links.server_factor())});
+        {.name = name, .mbit = links.worker_mbit() * (workers > 0 ? 1 : links.server_factor())});
   }
 }
 
@@ -81,11 +86,12 @@ std::vector<std::size_t> servers_of(const Fabric& fabric, std::uint32_t rack) {
 // Every worker has an even share with each server: of all racks, or of its own.
 void add_workers(Fabric& fabric, bool own_rack_only, double payload_bytes) {
   for (std::size_t worker = 0; worker < fabric.hosts.size(); ++worker) {
-    if (!fabric.hosts[worker].has_worker) continue;
+    const double workers = fabric.hosts[worker].workers;
+    if (workers == 0) continue;
     const std::uint32_t rack = own_rack_only ? fabric.hosts[worker].rack : kAnyRack;
     const std::vector<std::size_t> servers = servers_of(fabric, rack);
     for (const std::size_t server : servers) {
-      const double share = payload_bytes / static_cast<double>(servers.size());
+      const double share = workers * payload_bytes / static_cast<double>(servers.size());
       add_bytes(fabric, worker, server, share);
       add_bytes(fabric, server, worker, share);
     }

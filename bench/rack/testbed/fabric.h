@@ -13,7 +13,7 @@ namespace phub::bench {
 
 struct RackHost {
   bool has_server = false;
-  bool has_worker = false;  // with both they are colocated
+  std::uint32_t workers = 0;  // with a server they are colocated
   std::uint32_t rack = 0;
   std::string
       name;  // "r0s0", "r1w3", "r0h1": rack, then server, worker or both; of its namespace and port

@@ -162,6 +162,14 @@ class RackProcessTest(unittest.TestCase):
                 self.assertGreater(link["counted_up_bytes"], 400000)
                 self.assertLess(link["counted_up_bytes"], 600000)
 
+    def test_all_workers_on_their_server_s_host_need_no_link(self):
+        report = self.report("""racks { workers: 2 servers: 1 colocated: true }
+            exchange { elements: 100000 rounds: 4 blocks: 2 }""")
+        self.assertTrue(report["verified"])
+        link, = report["links"]
+        self.assertEqual(link["payload_up_bytes"], 0)
+        self.assertLess(link["counted_up_bytes"], 4000)
+
     def test_what_a_short_queue_drops_is_counted_and_sent_again(self):
         # Four workers push at once into a port that is as fast as one of them.
         report = self.report("""racks { workers: 4 servers: 1 }

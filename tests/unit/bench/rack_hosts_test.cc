@@ -50,6 +50,20 @@ TEST_CASE("a host with a worker and a server has one link, which carries what is
   }
 }
 
+TEST_CASE("four workers on their one server's host have a link that carries nothing") {
+  const Fabric fabric = plan_fabric(
+      hosts_scenario("racks { workers: 4 servers: 1 colocated: true } "
+                     "racks { workers: 2 servers: 2 colocated: true uplink_mbit: 100 }"),
+      8 * kMegabyte);
+  REQUIRE(fabric.hosts.size() == 3);
+  CHECK(fabric.hosts[0].workers == 4);
+  CHECK(fabric.hosts[1].workers == 1);
+  const Fabric alone =
+      plan_fabric(hosts_scenario("racks { workers: 4 servers: 1 colocated: true }"), 8 * kMegabyte);
+  CHECK(alone.links[0].up_bytes == 0);
+  CHECK(alone.hosts[0].name == "r0h0");
+}
+
 TEST_CASE("a rack of one host is as its server to the others") {
   const Fabric fabric = plan_fabric(hosts_scenario(racks_of_one(2, "spread")), 8 * kMegabyte);
   REQUIRE(fabric.hosts.size() == 2);
@@ -99,8 +113,9 @@ TEST_CASE("servers and workers are told the latency, and the worker that it may 
 }
 
 TEST_CASE("what does not go with colocated hosts or latency is refused") {
-  CHECK(hosts_refusal("racks { workers: 2 servers: 1 colocated: true }") ==
-        "s:1:1: racks: colocated: 1 server(s) for 2 worker(s); give as many of both");
+  CHECK(
+      hosts_refusal("racks { workers: 3 servers: 2 colocated: true }") ==
+      "s:1:1: racks: colocated: 2 server(s) for 3 worker(s); give as many workers for each server");
   CHECK(hosts_refusal("racks { workers: 2 servers: 2 colocated: true } links { server_factor: 2 }")
             .find("server_factor: has no effect where all servers are on workers' hosts") !=
         std::string::npos);
