@@ -13,7 +13,7 @@ if [ -e "$checkpoint" ]; then
   # shellcheck disable=SC2086  # several words
   set -- --resume "$checkpoint" ${PHUB_RESUME_OPTIONS-} "$@"
 fi
-for server in $(echo "$PHUB_SERVERS" | tr , ' '); do
-  set -- --server "$server" "$@"
+for server in $(echo "$PHUB_SERVERS" | tr , ' '); do  # in their order, which server 0 is known by
+  set -- "$@" --server "$server"
 done
 exec phub-worker train "$config" --job "$PHUB_JOB" --workers "$WORLD_SIZE" --index "$RANK" --checkpoint "$checkpoint" "$@"

@@ -65,7 +65,7 @@ class RackSums {
   void round(const ShardChunk& chunk, float* sum) const;
   // Where the chunk is pushed from.
   std::byte* outgoing(const ShardChunk& chunk) const { return memory_->rack_sum(chunk.place.home); }
-  // And a Hyper and a Vote, at WindowLayout's places.
+  // And a Hyper and a Vote, at wire.h's places.
   std::byte* words() const { return memory_->rack_words(core_); }
 
   // Of this rack's workers, when the last of them has voted; no member else does so here.

@@ -323,11 +323,20 @@ void Core::refuse(Connection& connection, PushResult result) {
     case PushResult::kBadOrder:
       return drop_peer(connection, Drop::kBadSparse,
                        "it pushed a sparse chunk whose indices do not ascend");
-    case PushResult::kBadHyper:  // of replies only
     case PushResult::kTooEarly:
       return drop_peer(connection, Drop::kDuplicatePush,
                        "it pushed a chunk before it had the reply to its last push of it");
-    default:
+    case PushResult::kBadHyper:  // of replies only
+    case PushResult::kAccepted:  // and these are taken
+    case PushResult::kCompleted:
+    case PushResult::kGathered:
+    case PushResult::kGoesUp:
+    case PushResult::kDeferred:
+    case PushResult::kUpdatesDue:
+    case PushResult::kTaken:
+    case PushResult::kOpened:
+    case PushResult::kQuorum:
+    case PushResult::kDropped:
       return;
   }
 }

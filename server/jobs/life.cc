@@ -161,6 +161,11 @@ void JobLife::end_late_starts() {
                     describe_missing(*job, index_.cores()));
     starts_.end(*key,
                 {Code::kDeadlineExceeded, fmt::format("job \"{}\": {}", label(*job), reason)});
+    // Who comes yet would make the set anew, and wait for those who have given up.
+    const std::shared_ptr<Job> base = index_.find(job->base_job_id);
+    if (base != nullptr && base->refused_keys.empty()) {
+      base->refused_keys = fmt::format("job \"{}\": {}", label(*job), reason);
+    }
     finish(*job, JobState::kFailed, reason);
   }
 }

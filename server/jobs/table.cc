@@ -23,26 +23,9 @@ void JobTable::reap() {
 void JobTable::fail_the_late() {
   JobIndex::Lock lock(index_);
   const TimePoint time = index_.now();
-  // Added keys go before the job that they fail with: each is to have its snapshot.
-  std::vector<std::shared_ptr<Job>> live = index_.all_live();
-  std::stable_partition(live.begin(), live.end(),
-                        [](const auto& job) { return job->base_job_id != 0; });
-  for (const std::shared_ptr<Job>& job : live) {
+  if (drain_deadline_ && time >= *drain_deadline_) return end_drained(lock);
+  for (const std::shared_ptr<Job>& job : index_.all_live()) {
     if (!is_live(*job)) continue;  // it failed with another
-    if (drain_deadline_ && time >= *drain_deadline_) {
-      if (drain_snapshots_ && job->state == JobState::kRunning &&
-          index_.options.before_drain_ends) {
-        const JobView view = view_of(*job, index_.now());
-        lock.unlock();
-        index_.options.before_drain_ends(view);
-        lock.lock();
-        if (!is_live(*job)) continue;
-      }
-      job->ended_by_daemon = true;
-      life.finish(*job, JobState::kFailed,
-                  "the server was drained and did not wait any longer for it");
-      continue;
-    }
     for (const auto& [worker, member] : job->members) {
       if (member->has_left || member->was_lost || member->calls > 0) continue;
       if (time - member->last_seen <= index_.options.heartbeat_deadline) continue;
@@ -51,6 +34,29 @@ void JobTable::fail_the_late() {
           fmt::format("no heartbeat for {} ms", index_.options.heartbeat_deadline.count()));
       break;
     }
+  }
+}
+
+// All snapshots come before the first end: workers who hear of that one leave, and with them fail
+// the jobs that have keys beside it.
+void JobTable::end_drained(JobIndex::Lock& lock) {
+  std::vector<std::shared_ptr<Job>> live = index_.all_live();
+  // An added set is told of itself, not of the job that it would fail with.
+  std::stable_partition(live.begin(), live.end(),
+                        [](const auto& job) { return job->base_job_id != 0; });
+  for (const std::shared_ptr<Job>& job : live) {
+    if (!drain_snapshots_ || !index_.options.before_drain_ends) break;
+    if (!is_live(*job) || job->state != JobState::kRunning) continue;
+    const JobView view = view_of(*job, index_.now());
+    lock.unlock();
+    index_.options.before_drain_ends(view);
+    lock.lock();
+  }
+  for (const std::shared_ptr<Job>& job : live) {
+    if (!is_live(*job)) continue;
+    job->ended_by_daemon = true;
+    life.finish(*job, JobState::kFailed,
+                "the server was drained and did not wait any longer for it");
   }
 }
 

@@ -60,6 +60,7 @@ class JobTable {
 
  private:
   void fail_the_late();
+  void end_drained(JobIndex::Lock& lock);
   void drop_the_lost();
   void name_culprits();  // of values that are not finite
 

@@ -125,13 +125,30 @@ class LaunchTest(unittest.TestCase):
 
     def test_a_file_for_each_rank(self):
         folder = temporary_folder(self) / "made" / "for it"
+        said = temporary_folder(self) / "said"
+        os.mkfifo(said)
         done = self.run_to_its_end("-n", 2, "--output", folder, *program(
-            "import os, sys; print('I am', os.environ['RANK']); sys.exit(int(os.environ['RANK']))"))
+            "import os, sys; rank = int(os.environ['RANK']); print('I am', rank, flush=True)\n"
+            f"open({str(said)!r}, 'r' if rank else 'w').close()\n"  # 1 fails when 0 has said it
+            "sys.exit(rank)"))
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout, "")
         self.assertEqual([(folder / f"{rank}.log").read_text() for rank in (0, 1)], ["I am 0\n", "I am 1\n"])
         self.assertIn("1 failed first: it ended with status 1. Its last lines:\n  I am 1\n", done.stderr)
         self.assertTrue((folder / "server.log").exists())
+
+    def test_a_full_disk_ends_the_run_in_order(self):
+        folder = temporary_folder(self)
+        (folder / "0.log").symlink_to("/dev/full")
+        ended = folder / "ended"
+        done = self.run_to_its_end("--output", folder, *program(
+            "import signal, sys\n"
+            f"signal.signal(signal.SIGTERM, lambda *_: (open({str(ended)!r}, 'w').close(), sys.exit(0)))\n"
+            "print('a line', flush=True)\n"
+            "while True: signal.pause()\n"))
+        self.assertIn(f"phubrun: {folder}/0.log: No space left on device; the run ends", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertTrue(ended.exists())
 
     def test_long_lines(self):
         """They are cut, and none of it is lost."""

@@ -108,6 +108,10 @@ KeptBack Client::kept_back(KeyId key) {
 
 Status Client::push(KeyId key) {
   if (const auto added = state_->added_key(key)) {
+    if (has_parameters(state_->options.rule) && !added->client.state_->has_initialised) {
+      return added->in_its_set(
+          {Code::kFailedPrecondition, "push: its keys have no values yet; call initialise first"});
+    }
     return added->in_its_set(added->client.push(added->key));
   }
   if (state_->initialising) {

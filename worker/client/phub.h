@@ -112,7 +112,8 @@ class Client {
   // named after this one ("JOB+1"), with the same options; it fails with this one. With a rule that
   // has parameters, `initialise` follows; from then on there are no snapshots. Errors leave the
   // keys that are there as they are; after one of a server's nothing can be added any more. Where
-  // lists differ, every worker's names the key.
+  // lists differ, every worker's names the key; of a list that is refused here the others hear only
+  // at options.timeout that this worker did not come.
   // kFailedPrecondition: an option that added keys cannot have (clip_norm, rounds.quorum, racks,
   // push_from, a nonce); kResourceExhausted: 32 sets are there; kDeadlineExceeded or kAborted: who
   // did not call. REQUIRES: register_keys succeeded.
@@ -196,9 +197,9 @@ class Client {
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of
   // 0 or 1 / workers is a mean, with a quorum over the pushes of each round; another one multiplies
   // the sum of however many they are. With a quorum a round that worker 0 is not in has those that
-  // it said before, and until it has said any those of others who have; a push of its that is
-  // dropped changes those of later rounds only. Once worker 0 is gone, the lowest worker's that is
-  // left count, if it says any. REQUIRES: every push has been waited for.
+  // it said before, and until it has said or pushed any those of others who have; a push of its
+  // that is dropped changes those of later rounds only. Once worker 0 is gone, the lowest worker's
+  // that is left count, if it says any. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
   // Of a job whose rounds weigh pushes by samples: images or tokens in each of this worker's that
   // follow; until it is called 1. From kSamplesMin to kSamplesMax. REQUIRES: as set_hyper.

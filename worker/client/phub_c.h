@@ -107,7 +107,7 @@ int phub_snapshot(phub_client* client, const char** files);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);
 /* Of the rounds whose pushes follow. gradient_scale as in phub_options. Only worker 0's count;
- * with a quorum, until it has said any, those of others who have. */
+ * with a quorum, until it has said or pushed any, those of others who have. */
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
 /* With push_weight "samples": images or tokens of each of this worker's pushes that follow, from
  * 2^-24 to 2^24; until it is called 1. The hyper-parameters stay. */

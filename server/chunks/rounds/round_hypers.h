@@ -25,8 +25,9 @@ class RoundHypers {
     said_[slot] = {.hyper = hyper, .by_leader = heard_.contains(0, leader)};
   }
 
-  // A worker pushes the chunk with these. The leader's hold, if it has said any. Until a leader
-  // has, those of others who have are nearer than the job's: a schedule may begin far below these.
+  // A worker pushes the chunk with these. The leader's hold, also where it has said none and has
+  // the job's. Until a leader has said or pushed any, those of others who have are nearer than the
+  // job's: a schedule may begin far below these.
   void push(std::uint32_t slot, std::uint32_t worker, const Hyper& hyper, bool leads) {
     Said& said = said_[slot];
     const bool has_said = heard_.contains(0, worker);
@@ -40,7 +41,7 @@ class RoundHypers {
  private:
   struct Said {
     Hyper hyper;
-    bool by_leader = false;  // of this job's workers, and by itself
+    bool by_leader = false;  // who is the leader; others' hold until then
   };
 
   WorkerSets heard_;  // one set

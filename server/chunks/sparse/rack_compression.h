@@ -49,7 +49,7 @@ class RackCompression {
   // Whether a sum of so many elements may have so many bytes.
   static bool may_be(std::size_t bytes, std::size_t elements) {
     const std::size_t whole = elements * sizeof(float);
-    return bytes == whole || (bytes > 0 && bytes < whole);
+    return bytes > 0 && bytes <= whole;
   }
 
  private:

@@ -101,13 +101,11 @@ TEST_CASE("keys that are added are exchanged as those that were there, over ever
 
 TEST_CASE("added keys have first parameters and the rates that were said before they came") {
   const auto server = std::move(*TestServer::start(1));
-  ClientOptions options = adding(*server, "tcp", 2);
-  options.rule = RuleKind::kSgd;
-  options.loss_scale.kind = LossScaling::kVoted;
-  const Status status = run_workers(options, {{"a", 10}}, [](Client& client) -> Status {
+  const auto work = [](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(client.initialise());
     PHUB_RETURN_IF_ERROR(client.set_hyper({.learning_rate = 0.5F, .gradient_scale = 1.0F}));
     PHUB_RETURN_IF_ERROR(client.add_keys({{"b", 10}}));
+    PHUB_RETURN_IF_ERROR(says(client.push(1), "call initialise first"));
     fill(client, 1, client.worker_index() == 0 ? 8.0F : 99.0F);
     PHUB_RETURN_IF_ERROR(client.initialise());
     for (const bool overflow : {false, true}) {
@@ -125,9 +123,15 @@ TEST_CASE("added keys have first parameters and the rates that were said before 
       PHUB_RETURN_IF_ERROR(check(client.parameter<float>(1)[3] == 6.0F, "a wrong added one"));
     }
     return {};
-  });
-  INFO(status.to_string());
-  CHECK(status.ok());
+  };
+  for (const std::string& transport : tested_transports()) {
+    ClientOptions options = adding(*server, transport, 2);
+    options.rule = RuleKind::kSgd;
+    options.loss_scale.kind = LossScaling::kVoted;
+    const Status status = run_workers(options, {{"a", 10}}, work);
+    INFO(transport << " " << status.to_string());
+    CHECK(status.ok());
+  }
 }
 
 TEST_CASE("lists that differ are an error at every worker, which names the key") {

@@ -29,38 +29,45 @@ ClientOptions hogwild(const TestServer& server, const std::string& transport = "
 }
 
 // Others may write to them.
-float first_of(const Client& client) {
-  auto& value = const_cast<float&>(client.parameter<float>(0).front());
-  return std::atomic_ref(value).load(std::memory_order_relaxed);
+float read(const float& shared) {
+  return std::atomic_ref(const_cast<float&>(shared)).load(std::memory_order_relaxed);
+}
+
+float first_of(const Client& client) { return read(client.parameter<float>(0).front()); }
+
+bool all_are(const Client& client, KeyId key, float expected) {
+  const auto values = client.parameter<float>(key);
+  return std::all_of(values.begin(), values.end(),
+                     [&](const float& value) { return read(value) == expected; });
 }
 
 TEST_CASE("each sees at once what the others have changed, and the server counts") {
   const auto server = std::move(*TestServer::start(2));
   std::barrier turns(kWorkers);
-  const Status status = run_workers(hogwild(*server), {{"w", 20'000, 0.25F}, {"v", 10}},
-                                    [&](Client& client) -> Status {
-                                      for (float& value : client.gradient<float>(0)) value = 8.0F;
-                                      for (float& value : client.gradient<float>(1)) value = 1.0F;
-                                      PHUB_RETURN_IF_ERROR(client.initialise());
-                                      float expected = 8.0F;
-                                      for (std::uint32_t step = 0; step < 4 * kWorkers; ++step) {
-                                        if (step % kWorkers == client.worker_index()) {
-                                          for (float& value : client.gradient<float>(0))
-                                            value = 2.0F;
-                                          for (float& value : client.gradient<float>(1))
-                                            value = 0.0F;
-                                          PHUB_RETURN_IF_ERROR(client.push(0));
-                                          PHUB_RETURN_IF_ERROR(client.push(1));
-                                          PHUB_RETURN_IF_ERROR(client.wait_all());
-                                        }
-                                        turns.arrive_and_wait();
-                                        expected -= 0.5F * (2.0F + 0.25F * expected);
-                                        if (first_of(client) != expected)
-                                          return {Code::kDataLoss, "not what was pushed"};
-                                        turns.arrive_and_wait();
-                                      }
-                                      return {};
-                                    });
+  const Status status = run_workers(
+      hogwild(*server), {{"w", 20'000, 0.25F}, {"v", 10}}, [&](Client& client) -> Status {
+        for (float& value : client.gradient<float>(0)) value = 8.0F;
+        for (float& value : client.gradient<float>(1)) value = 1.0F;
+        PHUB_RETURN_IF_ERROR(client.initialise());
+        float expected = 8.0F;
+        float other = 1.0F;
+        for (std::uint32_t step = 0; step < 4 * kWorkers; ++step) {
+          if (step % kWorkers == client.worker_index()) {
+            for (float& value : client.gradient<float>(0)) value = 2.0F;
+            for (float& value : client.gradient<float>(1)) value = 0.25F;
+            PHUB_RETURN_IF_ERROR(client.push(0));
+            PHUB_RETURN_IF_ERROR(client.push(1));
+            PHUB_RETURN_IF_ERROR(client.wait_all());
+          }
+          turns.arrive_and_wait();
+          expected -= 0.5F * (2.0F + 0.25F * expected);
+          other -= 0.5F * 0.25F;
+          if (!all_are(client, 0, expected) || !all_are(client, 1, other))
+            return {Code::kDataLoss, "not what was pushed"};
+          turns.arrive_and_wait();
+        }
+        return {};
+      });
   INFO(status.to_string());
   CHECK(status.ok());
 }

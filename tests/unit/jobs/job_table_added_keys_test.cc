@@ -54,6 +54,19 @@ TEST_CASE("a list of added keys that no job may have is told to all too") {
   CHECK_FALSE(fixture.table.members.heartbeat(first)->is_live);
 }
 
+TEST_CASE("who comes when the others have given up added keys waits for nobody") {
+  AddingFixture fixture;
+  const Identity first = fixture.add(fixture.added, 0).value();
+  REQUIRE(fixture.ready(first, fixture.added).ok());
+  auto start = fixture.start(first, milliseconds(10'000));
+  fixture.time_ms += 10'000;
+  fixture.table.life.end_late_starts();
+  CHECK(start.get().code() == Code::kDeadlineExceeded);
+  const std::string late = "job \"demo+1\": it did not start within 10000 ms";
+  CHECK_THAT(fixture.add(fixture.added, 1).error().message(), Contains(late));
+  CHECK(fixture.state() == JobState::kRunning);
+}
+
 TEST_CASE("added keys fail with their job, and wait for nobody who has left it") {
   for (const bool leaves : {true, false}) {
     AddingFixture fixture;

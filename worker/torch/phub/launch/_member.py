@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import pathlib
 import signal
@@ -40,7 +41,7 @@ class Member:
             if self._awaited and (match := self._awaited.search(line)):
                 self.found, self._awaited = match, None  # for us, not for who looks on
             elif self._file is not None:
-                print(line, file=self._file, flush=True)
+                self._write(line)
             else:
                 _print(f"[{self.name}] {line}")
 
@@ -52,6 +53,18 @@ class Member:
         self.is_running, self.status = False, status
         if self._file is not None:
             self._file.close()
+
+    def _write(self, line: str) -> None:
+        """Where the disk is full the run is asked to end in its order, once for each file."""
+        assert self._file is not None
+        try:
+            print(line, file=self._file, flush=True)
+        except OSError as error:
+            print(f"phubrun: {self._file.name}: {error.strerror}; the run ends", file=sys.stderr)
+            with contextlib.suppress(OSError):
+                self._file.close()  # with what is left in its buffer
+            self._file = open(os.devnull, "w", encoding="utf-8")
+            signal.raise_signal(signal.SIGTERM)
 
     def failure(self, is_far: bool) -> Failure:
         where = f" on {self.host.name}" if is_far else ""
