@@ -75,8 +75,8 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     chunk.left_out = layout.initial->left_out();
     elements_touched.add(chunk.place.elements);
   }
-  if (parameters_.memory()->sparse_replies) {
-    sparse_replies_.emplace(layout, chunks_.size(), parameters_.memory()->sparse_replies->data());
+  if (parameters_.memory()->sparse_replies != nullptr) {
+    sparse_replies_.emplace(layout, chunks_.size(), parameters_.memory()->sparse_replies);
   }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
   if (layout.checksums) {
