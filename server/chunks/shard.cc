@@ -153,7 +153,7 @@ PushResult Shard::add_own(const Push& arrived, ShardChunk& chunk) {
     const PushResult seen = look_at(push, chunk.place.elements, own);
     if (seen != PushResult::kAccepted) return seen;
   }
-  if (watch_ && !look_at_staged(push, own, chunk.place.elements)) return stop_for_values();
+  if (watch_ && !look_at_once(push, own, chunk.place.elements)) return stop_for_values();
   if (rounds_) return join_round(push, own, chunk);
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const std::uint32_t elements = chunk.place.elements;

@@ -213,7 +213,7 @@ class Shard {
   PushResult finish_combined(std::uint32_t slot);
   PushResult take_combined(std::uint32_t slot, std::span<const std::byte> reply);
   PushResult add_own(const Push& arrived, ShardChunk& chunk);
-  bool look_at_staged(const Push& push, const Contribution& own, std::size_t elements);
+  bool look_at_once(const Push& push, const Contribution& own, std::size_t elements);
   PushResult finish_looking(std::uint32_t slot);
   PushResult stop_for_values();
   PushResult look_at(const Push& push, std::uint32_t elements, Contribution& own);
