@@ -34,16 +34,7 @@ Status JobLinks::allocate() {
   }
   const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1 &&
                         (!job_.has_quorum || job_.hogwild) && !job_.passes_norms;
-  if (!in_place) {
-    const std::size_t bytes = job_.passes_norms
-                                  ? parameters_and_norms_bytes(plan(), size_of(job_.wire_type))
-                                  : arena_bytes();
-    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(bytes, pages));
-    parameters_ = local_parameters_->data();
-  }
-  if (job_.has_sparse_pushes && choices_.any("tcp")) {
-    PHUB_ASSIGN_OR_RETURN(sparse_replies_, Mapping::anonymous(arena_bytes()));
-  }
+  if (!in_place) PHUB_RETURN_IF_ERROR(allocate_parameters(pages));
   const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
   exchange_->lanes().delay_tcp(job_.tcp_delay);
@@ -53,11 +44,32 @@ Status JobLinks::allocate() {
       {.hyper = memory_->data(),
        .gradients = gradients(),
        .parameters = in_place ? nullptr : local_parameters_->data(),
-       .sparse_replies = sparse_replies_ ? sparse_replies_->data() : nullptr,
+       .sparse_replies = sparse_replies_,
        .norms = job_.passes_norms ? local_parameters_->data() +
                                         norm_line_offset(plan(), 0, 0, size_of(job_.wire_type))
                                   : nullptr,
        .checksums = job_.checksums ? reinterpret_cast<std::uint32_t*>(checksums) : nullptr});
+  return {};
+}
+
+// A device writes what changed beside the parameters, into the same window, all of whose pages are
+// pinned; what comes by tcp alone has memory that is resident as far as it is used.
+Status JobLinks::allocate_parameters(Pages pages) {
+  const std::size_t element = size_of(job_.wire_type);
+  const bool is_written_sparse = job_.has_sparse_replies && choices_.any("verbs");
+  const std::size_t bytes = is_written_sparse
+                                ? parameters_and_changes_bytes(plan(), element, job_.passes_norms)
+                            : job_.passes_norms ? parameters_and_norms_bytes(plan(), element)
+                                                : arena_bytes();
+  PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(bytes, pages));
+  parameters_ = local_parameters_->data();
+  if (is_written_sparse) {
+    sparse_replies_ =
+        local_parameters_->data() + changes_offset(plan(), element, job_.passes_norms);
+  } else if (job_.has_sparse_replies && choices_.any("tcp")) {
+    PHUB_ASSIGN_OR_RETURN(local_changes_, Mapping::anonymous(arena_bytes()));
+    sparse_replies_ = local_changes_->data();
+  }
   return {};
 }
 

@@ -34,9 +34,9 @@ struct LinkedJob {
   // The server updates what it has replied with while this worker computes, so replies are copied;
   // and any worker may come to lead, so all say their hyper-parameters.
   bool has_quorum = false;
-  bool checksums = false;          // of each pushed chunk
-  bool has_sparse_pushes = false;  // then replies over tcp may be sparse too
-  bool hogwild = false;            // this worker changes the parameters that the server shares
+  bool checksums = false;           // of each pushed chunk
+  bool has_sparse_replies = false;  // over tcp and verbs some may be
+  bool hogwild = false;             // this worker changes the parameters that the server shares
   // It clips over several servers, whose cores tell norms.
   bool passes_norms = false;
 };
@@ -67,6 +67,7 @@ class JobLinks {
       : job_(job), choices_(std::move(choices)) {}
   std::size_t arena_bytes() const { return plan().arena_elements * size_of(job_.wire_type); }
   Status allocate();
+  Status allocate_parameters(Pages pages);
   Status connect_server(std::uint32_t server);
   Status connect_core(std::uint32_t server, std::uint32_t core);
   Status connect_verbs(const ServerCore& where, const DataTarget& target);
@@ -76,7 +77,8 @@ class JobLinks {
   std::unique_ptr<SharedMemory> memory_;  // hyper slots, the gradient arena, checksums
   std::size_t gradients_offset_ = 0;
   std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
-  std::unique_ptr<Mapping> sparse_replies_;    // null: replies are whole
+  std::byte* sparse_replies_ = nullptr;        // null: replies are whole
+  std::unique_ptr<Mapping> local_changes_;     // over tcp alone, where they come in
   std::shared_ptr<Mapping> published_;
   const std::byte* parameters_ = nullptr;
   ExportedMemoryPointer gpu_;  // null: gradients are pushed from memory_

@@ -99,11 +99,16 @@ void bound_between(Exchange& exchange, const RackNetwork& network, const Rates& 
   }
 }
 
-// The edges of all trees that are `depth` below the root, as steps up: what one direction of them
-// takes.
-struct Step {
+// What one direction of the edges takes, named from below to above.
+struct Direction {
   Loads loads;
   double chunk_byte = 0.0;  // of one chunk at the slowest parent
+};
+
+// The edges of all trees that are `depth` below the root.
+struct Step {
+  Direction up;
+  Direction down;
 };
 
 std::vector<std::size_t> depths_of(const RackTree& tree) {
@@ -116,24 +121,45 @@ std::vector<std::size_t> depths_of(const RackTree& tree) {
   return depths;
 }
 
-void add_steps(const RackTree& tree, double share, const Rates& rates, std::vector<Step>& steps) {
+// Of each rack, how many send their sums through it, itself among them.
+std::vector<double> summed_in(const RackTree& tree) {
+  std::vector<double> summed(tree.parent.size(), 0.0);
+  for (std::size_t rack = 0; rack < summed.size(); ++rack) {
+    for (std::size_t at = rack; at != RackTree::kNone; at = tree.parent[at]) summed[at] += 1.0;
+  }
+  return summed;
+}
+
+void add_steps(const RackTree& tree, double share, const RackSums& sums, const Rates& rates,
+               std::vector<Step>& steps) {
   const std::size_t racks = tree.parent.size();
   const std::vector<std::size_t> depths = depths_of(tree);
-  std::vector<std::size_t> children(racks, 0);
+  const std::vector<double> summed = summed_in(tree);
+  const double down = sums.down(static_cast<double>(racks));
+  std::vector<double> children(racks, 0.0);  // what comes up to each rack
+  std::vector<double> replies(racks, 0.0);
   for (std::size_t rack = 0; rack < racks; ++rack) {
     if (depths[rack] == 0) continue;
     const std::size_t above = tree.parent[rack];
-    ++children[above];
-    if (steps.size() < depths[rack]) steps.resize(depths[rack], {no_loads(racks), 0.0});
+    const double up = sums.up(summed[rack]);
+    children[above] += up;
+    replies[above] += down;
+    if (steps.size() < depths[rack]) {
+      steps.resize(depths[rack], {.up = {no_loads(racks)}, .down = {no_loads(racks)}});
+    }
     Step& step = steps[depths[rack] - 1];
-    step.loads[rack][above] += share;
-    step.chunk_byte = std::max(step.chunk_byte, rates.link(rack, above));
+    step.up.loads[rack][above] += share * up;
+    step.down.loads[rack][above] += share * down;
+    const double link = rates.link(rack, above);
+    step.up.chunk_byte = std::max(step.up.chunk_byte, up * link);
+    step.down.chunk_byte = std::max(step.down.chunk_byte, down * link);
   }
   for (std::size_t rack = 0; rack < racks; ++rack) {
-    if (children[rack] == 0) continue;
+    if (replies[rack] <= 0.0) continue;
     Step& step = steps[depths[rack]];
     const double parent = std::max(rates.server(rack), rates.in(rack));
-    step.chunk_byte = std::max(step.chunk_byte, static_cast<double>(children[rack]) * parent);
+    step.up.chunk_byte = std::max(step.up.chunk_byte, children[rack] * parent);
+    step.down.chunk_byte = std::max(step.down.chunk_byte, replies[rack] * parent);
   }
 }
 
@@ -181,12 +207,12 @@ double latency_of(const RackNetwork& network, const std::vector<RackTree>& trees
 }
 
 // Sums go up, replies down.
-Loads both_ways(const std::vector<Step>& steps, double sum_ratio) {
-  Loads all = no_loads(steps.front().loads.size());
+Loads both_ways(const std::vector<Step>& steps) {
+  Loads all = no_loads(steps.front().up.loads.size());
   for (const Step& step : steps) {
     for (std::size_t from = 0; from < all.size(); ++from) {
       for (std::size_t to = 0; to < all.size(); ++to) {
-        all[from][to] += step.loads[from][to] * sum_ratio + step.loads[to][from];
+        all[from][to] += step.up.loads[from][to] + step.down.loads[to][from];
       }
     }
   }
@@ -194,6 +220,15 @@ Loads both_ways(const std::vector<Step>& steps, double sum_ratio) {
 }
 
 }  // namespace
+
+double RackSums::up(double racks) const {
+  if (density <= 0.0) return whole;
+  // A u32 beside each float; what is no smaller so goes whole.
+  const double some = std::min(1.0, 2 * density * racks);
+  return whole * (uncompressed + (1.0 - uncompressed) * some);
+}
+
+double RackSums::down(double racks) const { return density > 0.0 ? up(racks) : 1.0; }
 
 Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& trees) {
   return rack_exchange(network, trees,
@@ -208,9 +243,9 @@ Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& 
   for (std::size_t i = 0; i < all_trees.size(); ++i) {
     if (!(shares[i] > 0)) continue;
     trees.push_back(all_trees[i]);
-    add_steps(all_trees[i], shares[i], rates, steps);
+    add_steps(all_trees[i], shares[i], network.sums, rates, steps);
   }
-  const Loads loads = both_ways(steps, network.sum_ratio);
+  const Loads loads = both_ways(steps);
   Exchange exchange{.is_streamed = true, .bound = "latency", .chunk_bytes = network.chunk_bytes};
   exchange.unit_bytes = static_cast<double>(trees.size()) * network.servers * network.chunk_bytes;
   Stage inside;
@@ -226,10 +261,10 @@ Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& 
   bound_between(exchange, network, rates, loads);
   exchange.stages = {inside, inside};
   for (const Step& step : steps) {
-    const Stage down{.byte = byte_of(step.loads, rates), .chunk_byte = step.chunk_byte};
-    const Stage up{.byte = network.sum_ratio * down.byte,
-                   .chunk_byte = network.sum_ratio * down.chunk_byte};
-    exchange.stages.insert(exchange.stages.end(), {up, down});
+    for (const Direction* const one : {&step.up, &step.down}) {
+      exchange.stages.push_back(
+          {.byte = byte_of(one->loads, rates), .chunk_byte = one->chunk_byte});
+    }
   }
   exchange.latency = 2 * network.inside_alpha + latency_of(network, trees);
   return exchange;

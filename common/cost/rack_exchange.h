@@ -19,6 +19,19 @@ struct RackLink {
   double byte = 0.0;   // seconds a byte
 };
 
+// What crosses an edge between racks, for one byte that a worker pushes.
+struct RackSums {
+  double whole = 1.0;         // of a whole sum in the type that it crosses in
+  double density = 0.0;       // share of each rack's elements that goes up; 0: all of them
+  double uncompressed = 0.0;  // with a density: the share of the bytes that goes whole all the same
+
+  // Of the sum of so many racks, on its way up; an element has its place beside it. Racks choose
+  // other elements, which is the most that it can be.
+  double up(double racks) const;
+  // Of the reply to it: parameters in the wire type, or with a density the sum of all racks.
+  double down(double racks) const;
+};
+
 // The racks of a job. By rack, all of one length.
 struct RackNetwork {
   // With levels where groups of racks, as rows and sites, have an uplink together (rack_groups).
@@ -32,7 +45,7 @@ struct RackNetwork {
   double message =
       0.0;  // seconds that a link between racks, or a server, takes for a chunk at least
   double chunk_bytes = 32768;
-  double sum_ratio = 1.0;  // bytes of a rack's sum for one byte that a worker pushes
+  RackSums sums = {};
 };
 
 // Racks that are joined by `trees`, which have equal shares of the bytes.

@@ -55,7 +55,8 @@ std::byte* DueReplies::place(const std::vector<std::uint32_t>& core_chunks, std:
   return is_sparse ? sparse_ + offset_of(chunk) : nullptr;
 }
 
-// What else came is no reply.
+// What else came is no reply. Over verbs the server can write there while it is read, so each index
+// is read once more, and looked at again.
 bool DueReplies::write_changes(const Chunk& chunk, const transport::Completion& arrived) {
   if (sparse_ == nullptr || arrived.data != sparse_ + offset_of(chunk)) return false;
   const auto parsed = wire::parse_sparse({arrived.data, arrived.bytes}, type_, chunk.elements);
@@ -63,8 +64,9 @@ bool DueReplies::write_changes(const Chunk& chunk, const transport::Completion& 
   const wire::SparsePush& changed = parsed.push;
   std::byte* const home = parameters_ + offset_of(chunk);
   for (std::uint32_t i = 0; i < changed.count; ++i) {
-    std::memcpy(home + changed.indices[i] * element_bytes_, changed.values + i * element_bytes_,
-                element_bytes_);
+    const std::uint32_t index = *static_cast<const volatile std::uint32_t*>(changed.indices + i);
+    if (index >= chunk.elements) return false;
+    std::memcpy(home + index * element_bytes_, changed.values + i * element_bytes_, element_bytes_);
   }
   return true;
 }

@@ -21,8 +21,8 @@ std::byte* EndpointLane::acquire(transport::PeerId peer, std::uint32_t immediate
   return due_.place(connection.chunks(), immediate, bytes);
 }
 
-std::uint64_t EndpointLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
-  const std::uint32_t slot = wire::slot_of(immediate);
+std::uint64_t EndpointLane::offset(transport::PeerId peer, const transport::Write& write) const {
+  const std::uint32_t slot = wire::slot_of(write.immediate);
   return wire::is_control(slot) ? wire::offset_in_line(slot) : peers_[peer].landing.slots[slot];
 }
 

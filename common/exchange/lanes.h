@@ -46,7 +46,7 @@ class EndpointLane final : public transport::ReceiveBuffers,
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void release(transport::PeerId, std::byte*) override {}
-  std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
+  std::uint64_t offset(transport::PeerId peer, const transport::Write& write) const override;
   const std::uint32_t* checksum(transport::PeerId peer, std::uint32_t immediate) const override;
 
  private:

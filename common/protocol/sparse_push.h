@@ -6,8 +6,8 @@
 //
 // It is used only where it has fewer bytes than the chunk, and takes the chunk's place in a window.
 // So the length, which every transport tells, tells it from a dense push. Elements that it leaves
-// out are 0. A reply over tcp may look the same; those that it leaves out are as they were. Pure
-// functions; any thread; no allocation.
+// out are 0. A reply over tcp or verbs may look the same; those that it leaves out are as they
+// were. Pure functions; any thread; no allocation.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <span>
 
 #include "common/base/dtype.h"
+#include "common/base/rule.h"
 
 namespace phub::wire {
 
@@ -25,6 +26,12 @@ constexpr std::uint64_t sparse_bytes(std::uint64_t count, DataType type) {
 // Whether a push of so many of a chunk's elements has fewer bytes than the chunk.
 constexpr bool is_smaller_sparse(std::uint64_t count, std::uint64_t elements, DataType type) {
   return sparse_bytes(count, type) < elements * size_of(type);
+}
+
+// Whether an update from sparse pushes may leave a parameter as it was, so that a reply may be
+// sparse. In 16 bits that is so under any rule.
+constexpr bool may_reply_sparse(RuleKind rule, DataType type) {
+  return has_parameters(rule) && (rule == RuleKind::kSgd || type != DataType::kFloat32);
 }
 
 struct SparsePush {

@@ -81,4 +81,15 @@ std::uint64_t parameters_and_norms_bytes(const Plan& plan, std::size_t element_b
          connections_of(plan) * wire::kHyperStride;
 }
 
+std::uint64_t changes_offset(const Plan& plan, std::size_t element_bytes, bool has_norms) {
+  const std::uint64_t end = has_norms ? parameters_and_norms_bytes(plan, element_bytes)
+                                      : plan.arena_elements * element_bytes;
+  return round_up(end, kLine);
+}
+
+std::uint64_t parameters_and_changes_bytes(const Plan& plan, std::size_t element_bytes,
+                                           bool has_norms) {
+  return changes_offset(plan, element_bytes, has_norms) + plan.arena_elements * element_bytes;
+}
+
 }  // namespace phub

@@ -46,4 +46,11 @@ std::uint64_t norm_line_offset(const Plan& plan, std::uint32_t server, std::uint
                                std::size_t element_bytes);
 std::uint64_t parameters_and_norms_bytes(const Plan& plan, std::size_t element_bytes);
 
+// Where over verbs a worker is told what changed of a chunk alone: a second arena behind its
+// parameters, and behind the norms of a job that has them, in bytes from the start of these. Of
+// that arena, and of all of it.
+std::uint64_t changes_offset(const Plan& plan, std::size_t element_bytes, bool has_norms);
+std::uint64_t parameters_and_changes_bytes(const Plan& plan, std::size_t element_bytes,
+                                           bool has_norms);
+
 }  // namespace phub

@@ -47,7 +47,9 @@ struct Connection {
   std::byte* window;
   std::shared_ptr<const WindowLayout> window_layout;
   WorkerCounters* counters;  // of what it carries
-  bool sparse_replies;       // it is sent what changed, where that is smaller; a rack: the sum
+  // It is sent what changed, where that is smaller: by tcp, and over verbs where its window has a
+  // place for it (Core::connect_verbs); a rack: the sum.
+  bool sparse_replies;
   PeerRole role;
   std::uint32_t epoch;  // that its messages carry
   transport::Endpoint* endpoint = nullptr;

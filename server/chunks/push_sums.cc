@@ -18,7 +18,7 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
   contributions[place_of(position, sum)] = push;
   ++sum.pushes;
   if (sum.pushes < sum.members) {
-    if (push.staged) fold(sum, elements, contributions);  // what stays in place lets no other go on
+    if (push.staged) fold(slot, sum, elements);  // what stays in place lets no other go on
     if (sum.members > kernels::kMaxSources) fold_in_place(slot, sum, elements);
     return false;
   }
@@ -102,23 +102,37 @@ void PushSums::add_scaled(const Contribution& push, float weight, ChunkSum& sum,
 }
 
 // Adds the staged contributions that are next in order to the sum, while they are hot.
-void PushSums::fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
+void PushSums::fold(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
+  Contribution* const contributions = of(slot);
   while (sum.folded < sum.members) {
     Contribution& next = contributions[sum.folded];
     if (next.data == nullptr || !next.staged) return;
     if (sum.folded == 0) {
+      if (watch_ != nullptr) look_at(slot, 0, elements);  // its buffer becomes the sum
       sum.data = next.data;
       sum.type = pushers_.type;
     } else {
       std::byte* const wide = sum.type == DataType::kFloat32 ? sum.data : staging_.take();
-      kernels::add(reinterpret_cast<float*>(wide), {sum.data, sum.type}, {next.data, pushers_.type},
-                   elements);
+      add_next(slot, wide, sum, elements);
       staging_.give(next.data);
       replace(sum, wide);
     }
     next = {};
     ++sum.folded;
   }
+}
+
+// The sum so far and the contribution that is next. Who is in that sum was looked at, so where it
+// is finite and the new one is not, it is the next one's, or nobody's.
+void PushSums::add_next(std::uint32_t slot, std::byte* wide, const ChunkSum& sum,
+                        std::uint32_t elements) {
+  const std::array<Source, 2> both = {
+      {{sum.data, sum.type}, {of(slot)[sum.folded].data, pushers_.type}}};
+  auto* const to = reinterpret_cast<float*>(wide);
+  if (watch_ == nullptr) return kernels::add(to, both[0], both[1], elements);
+  const bool is_finite =
+      kernels::update_and_look({.sources = both, .elements = elements, .parameters = to});
+  if (!is_finite) look_at(slot, sum.folded, elements);
 }
 
 // Of a job with more workers than the kernels take sources: pushes in place are added up as soon as
@@ -151,6 +165,7 @@ void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
   if (sum.data != nullptr && sum.type == DataType::kFloat32) {
     wide = sum.data;
   } else if (sum.data == nullptr && first.staged && pushers_.type == DataType::kFloat32) {
+    if (watch_ != nullptr) look_at(slot, sum.folded, elements);  // before it is another
     wide = first.data;
     first.staged = false;  // stays in use, as the sum
   } else {
@@ -163,7 +178,9 @@ void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
     if (watch_ == nullptr) {
       kernels::update(all);
     } else if (!kernels::update_and_look(all)) {
-      look_at(slot, sum.folded, sum.folded + count, wide, elements);
+      for (std::uint32_t i = sum.folded; i < sum.folded + count; ++i) {
+        if (contributions[i].data != wide) look_at(slot, i, elements);
+      }
     }
   }
   replace(sum, wide);
@@ -174,14 +191,8 @@ void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
   }
 }
 
-// Of pushes whose sum may be in the buffer of a staged one.
-void PushSums::look_at(std::uint32_t slot, std::uint32_t begin, std::uint32_t end,
-                       const std::byte* sum, std::uint32_t elements) {
-  for (std::uint32_t i = begin; i < end; ++i) {
-    const Contribution& push = of(slot)[i];
-    if (push.staged || push.data == sum) continue;
-    watch_->look_at({slot, worker_of(slot, i)}, {push.data, pushers_.type}, elements);
-  }
+void PushSums::look_at(std::uint32_t slot, std::uint32_t index, std::uint32_t elements) {
+  watch_->look_at({slot, worker_of(slot, index)}, {of(slot)[index].data, pushers_.type}, elements);
 }
 
 void PushSums::replace(ChunkSum& sum, std::byte* wide) {

@@ -47,8 +47,7 @@ class PushSums {
   PushSums(const Pushers& pushers, std::size_t chunks, BufferPool& staging)
       : staging_(staging), pushers_(pushers), contributions_(chunks * pushers.most) {}
 
-  // Whoever is added is to be looked at by `watch`, which outlives this, but for staged pushes:
-  // they have been. Before anything is added.
+  // Whoever is added is to be looked at by `watch`, which outlives this. Before anything is added.
   void watch(ValueWatch& watch) {
     watch_ = &watch;
     know_workers();
@@ -85,9 +84,9 @@ class PushSums {
                       std::span<kernels::Source> sources) const {
     return sources_of(sum, of(slot), sum.pushes, offset, sources);
   }
-  // Looks at the pushes that are not added up yet, and not staged.
+  // Looks at the pushes that are not added up yet.
   void look_at_rest(std::uint32_t slot, const ChunkSum& sum, std::uint32_t elements) {
-    look_at(slot, sum.folded, sum.pushes, nullptr, elements);
+    for (std::uint32_t i = sum.folded; i < sum.pushes; ++i) look_at(slot, i, elements);
   }
   // Calls look(worker, data) for them. REQUIRES: know_workers was called.
   template <typename Look>
@@ -111,7 +110,8 @@ class PushSums {
   std::uint32_t place_of(std::uint32_t position, const ChunkSum& sum) const {
     return pushers_.in_order ? position : sum.pushes;
   }
-  void fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
+  void fold(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements);
+  void add_next(std::uint32_t slot, std::byte* wide, const ChunkSum& sum, std::uint32_t elements);
   // Adds a packed push.
   void unpack(const std::byte* push, float* sum, std::uint32_t elements) const;
   void widen(const Contribution& push, std::byte* wide, std::uint32_t elements) const;
@@ -124,8 +124,7 @@ class PushSums {
   std::uint32_t worker_of(std::uint32_t slot, std::uint32_t index) const {
     return workers_.empty() ? index : workers_[slot * pushers_.most + index];
   }
-  void look_at(std::uint32_t slot, std::uint32_t begin, std::uint32_t end, const std::byte* sum,
-               std::uint32_t elements);
+  void look_at(std::uint32_t slot, std::uint32_t index, std::uint32_t elements);
   void replace(ChunkSum& sum, std::byte* wide);
   std::size_t sources_of(const ChunkSum& sum, const Contribution* contributions, std::uint32_t end,
                          std::uint32_t offset, std::span<kernels::Source> sources) const;

@@ -75,8 +75,8 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     chunk.left_out = layout.initial->left_out();
     elements_touched.add(chunk.place.elements);
   }
-  if (parameters_.memory()->sparse_replies) {
-    sparse_replies_.emplace(layout, chunks_.size(), parameters_.memory()->sparse_replies->data());
+  if (parameters_.memory()->sparse_replies != nullptr) {
+    sparse_replies_.emplace(layout, chunks_.size(), parameters_.memory()->sparse_replies);
   }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
   if (layout.checksums) {
@@ -153,7 +153,7 @@ PushResult Shard::add_own(const Push& arrived, ShardChunk& chunk) {
     const PushResult seen = look_at(push, chunk.place.elements, own);
     if (seen != PushResult::kAccepted) return seen;
   }
-  if (watch_ && !look_at_staged(push, own, chunk.place.elements)) return stop_for_values();
+  if (watch_ && !look_at_once(push, own, chunk.place.elements)) return stop_for_values();
   if (rounds_) return join_round(push, own, chunk);
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const std::uint32_t elements = chunk.place.elements;

@@ -146,6 +146,14 @@ class Shard {
     const auto changed = sparse_replies_->reply(slot, chunks_[slot].place.home);
     return changed.empty() ? reply(slot) : changed;
   }
+  // Where a device writes such a reply, of another size than the chunk's, in bytes from the
+  // worker's parameters on; and whether a worker's window has the place.
+  std::uint64_t changes_landing(std::uint32_t slot) const {
+    return sparse_replies_->landing() + reply_offset(slot);
+  }
+  bool may_write_changes(std::uint64_t window_bytes) const {
+    return sparse_replies_ && sparse_replies_->fits(window_bytes);
+  }
   // Where a chunk is in the plan's arena, in bytes of the wire type.
   std::uint64_t reply_offset(std::uint32_t slot) const {
     return parameters_.arena_bytes(chunks_[slot].place);
@@ -205,7 +213,7 @@ class Shard {
   PushResult finish_combined(std::uint32_t slot);
   PushResult take_combined(std::uint32_t slot, std::span<const std::byte> reply);
   PushResult add_own(const Push& arrived, ShardChunk& chunk);
-  bool look_at_staged(const Push& push, const Contribution& own, std::size_t elements);
+  bool look_at_once(const Push& push, const Contribution& own, std::size_t elements);
   PushResult finish_looking(std::uint32_t slot);
   PushResult stop_for_values();
   PushResult look_at(const Push& push, std::uint32_t elements, Contribution& own);

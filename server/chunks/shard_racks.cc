@@ -11,10 +11,6 @@ namespace phub::server {
 PushResult Shard::add(const Push& push, ShardChunk& chunk) {
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_worker = racks_->is_worker(push.worker);
-  const Contribution own = {.data = push.data, .staged = push.staged};
-  if (watch_ && is_worker && !look_at_staged(push, own, chunk.place.elements)) {
-    return stop_for_values();
-  }
   Contribution sum;
   if (is_worker) {
     sum = {.data = racks_->add(push, chunk), .staged = true};

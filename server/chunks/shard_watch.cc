@@ -6,11 +6,10 @@
 
 namespace phub::server {
 
-// What is folded as it comes, for no sum has it in its place later. False: the job is to end, and
-// the push's buffer is given back.
-bool Shard::look_at_staged(const Push& push, const Contribution& own, std::size_t elements) {
-  const bool is_folded = own.staged || rounds_ || encoding_ != Encoding::kDense;
-  if (!is_folded) return true;
+// What is added up without a look at the sum. False: the job is to end, and the push's buffer is
+// given back.
+bool Shard::look_at_once(const Push& push, const Contribution& own, std::size_t elements) {
+  if (!rounds_ && encoding_ == Encoding::kDense) return true;
   const ValueWatch::Pushed pushed{push.slot, push.worker};
   if (own.packed) {
     watch_->look_at_packed(pushed, own.data);
@@ -22,7 +21,7 @@ bool Shard::look_at_staged(const Push& push, const Contribution& own, std::size_
   return false;
 }
 
-// As finish, of pushes of which some are in place, and not looked at yet.
+// As finish, of pushes of which some are not added up, and not looked at yet.
 PushResult Shard::finish_looking(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   if (deferred_) {

@@ -1,10 +1,11 @@
 // Who pushed what is not finite, of a job that asks for it: of each worker how often, and the first
 // and the last such element.
 //
-// A push that is staged is looked at when it comes, as it is added while it is hot. One that stays
-// in the worker's memory is looked at when a sum that has it is not finite: infinities and NaNs
-// survive every sum, and the sum is looked at in the pass that makes it. Data of a Shard; its
-// core's thread only (counters: any thread). Nothing grows after it is made.
+// A push is looked at when a sum that has it is not finite: infinities and NaNs survive every sum,
+// and the sum is looked at in the pass that makes it. Only what another is added to in its own
+// buffer, the first staged push of a chunk, is looked at before; and what is packed, or of a job
+// with a quorum, when it comes. Data of a Shard; its core's thread only (counters: any thread).
+// Nothing grows after it is made.
 #pragma once
 
 #include <cstddef>

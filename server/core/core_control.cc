@@ -84,8 +84,9 @@ Status Core::connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmCon
 
 Status Core::connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                            std::byte* window, std::shared_ptr<const WindowLayout> layout) {
-  return attach(*verbs_, std::make_unique<Connection>(job, worker, window, std::move(layout)),
-                std::move(peer), job->connections[worker]);
+  auto connection = std::make_unique<Connection>(job, worker, window, std::move(layout));
+  connection->sparse_replies = job->shard.may_write_changes(peer.peer.window_bytes);
+  return attach(*verbs_, std::move(connection), std::move(peer), job->connections[worker]);
 }
 
 namespace {

@@ -50,13 +50,15 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::create(
 
 // Of a job that has other servers too: the worker's parameters are at the plan's offsets, ours are
 // not. What goes up lands in a window of the other server.
-std::uint64_t VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
+std::uint64_t VerbsLane::offset(transport::PeerId peer, const transport::Write& write) const {
   const Connection& connection = *connections[peer];
-  const std::uint32_t slot = wire::slot_of(immediate);
+  const std::uint32_t slot = wire::slot_of(write.immediate);
   if (connection.role != PeerRole::kRackAbove) {
     const Shard& shard = connection.job->shard;
-    return slot == wire::kNormSlot ? shard.norm_landing()
-                                   : shard.reply_offset(wire::reply_slot_of(immediate));
+    if (slot == wire::kNormSlot) return shard.norm_landing();
+    const std::uint32_t chunk = wire::reply_slot_of(write.immediate);
+    const bool is_whole = !connection.sparse_replies || write.bytes == shard.push_bytes(chunk);
+    return is_whole ? shard.reply_offset(chunk) : shard.changes_landing(chunk);
   }
   return wire::is_control(slot) ? wire::offset_in_line(slot)
                                 : connection.window_layout->slots[slot];

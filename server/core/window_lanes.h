@@ -42,7 +42,7 @@ class VerbsLane final : public WindowLane, public transport::Layout {
 
   // Queue pairs, and the memory behind them.
   void destroy_ended(CoreThread& thread) override;
-  std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
+  std::uint64_t offset(transport::PeerId peer, const transport::Write& write) const override;
 
  private:
   using WindowLane::WindowLane;

@@ -14,6 +14,7 @@
 #include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
+#include "common/protocol/sparse_push.h"
 #include "common/protocol/watch_values.h"
 #include "server/job/copy.h"
 #include "server/job/rack_place.h"
@@ -67,13 +68,11 @@ inline std::uint32_t seats(const JobLayout& layout) {
   return layout.workers + layout.rack.racks() - 1;
 }
 
-// Whether replies over tcp may have only what changed: where a round has every worker's push, so
-// that each has had all replies before, and where an update may leave something as it was. In 16
-// bits that is so under any rule.
+// Whether replies over tcp and verbs may have only what changed: where a round has every worker's
+// push, so that each has had all replies before, and where an update may leave something as it was.
 inline bool has_sparse_replies(const JobLayout& layout) {
-  return layout.encoding == Encoding::kSparse && has_parameters(layout.rule) &&
-         layout.rounds.waits_for_all() && layout.rack.is_alone() &&
-         (layout.rule == RuleKind::kSgd || layout.wire_type != DataType::kFloat32);
+  return layout.encoding == Encoding::kSparse && layout.rounds.waits_for_all() &&
+         layout.rack.is_alone() && wire::may_reply_sparse(layout.rule, layout.wire_type);
 }
 
 // Whether a chunk's sum waits for its update: until the whole key's is there, until the

@@ -22,10 +22,14 @@ struct JobMemory {
         rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())),
         parameters_bytes(arena.elements() * size_of(layout.wire_type)) {}
 
+  static constexpr std::size_t kLine = 64;
+
   const ServerArena arena;  // where each of those below has a chunk
   const bool sends_some;    // of racks' sums, from memory of the shards (rack_compression.h)
   const std::size_t rack_words_bytes;
-  const std::size_t parameters_bytes;  // of `published`; behind them lines of norms may follow
+  // Of `published`; behind them may follow lines of norms, then what changed, in a job's only
+  // server where a worker has it too (common/protocol/window_layout.h).
+  const std::size_t parameters_bytes;
   // What workers read, in the wire type; local workers map it read-only, but for rounds.hogwild.
   std::unique_ptr<SharedMemory> published;
   UniqueFd published_fd;            // for workers
@@ -36,8 +40,8 @@ struct JobMemory {
   std::unique_ptr<SharedMemory> rack_sums;
   std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
 
-  std::unique_ptr<Mapping> sparse_replies;  // as `published`; null: replies are whole
-  std::unique_ptr<NormBoard> norms;         // of clipped gradients within this server; null: none
+  std::byte* sparse_replies = nullptr;  // laid out as the parameters; null: replies are whole
+  std::unique_ptr<NormBoard> norms;     // of clipped gradients within this server; null: none
 
   // `published_pages`: where RDMA devices read, kReserved.
   static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
@@ -48,6 +52,8 @@ struct JobMemory {
     if (clips_over_servers(layout)) {
       published += layout.plan->core_chunks[layout.server_index].size() * wire::kHyperStride;
     }
+    const std::size_t changes = (published + kLine - 1) / kLine * kLine;
+    if (has_sparse_replies(layout)) published = changes + memory->parameters_bytes;
     PHUB_ASSIGN_OR_RETURN(memory->published,
                           SharedMemory::create("phub-parameters", published, published_pages));
     PHUB_ASSIGN_OR_RETURN(memory->published_fd, layout.rounds.hogwild
@@ -66,10 +72,7 @@ struct JobMemory {
       PHUB_ASSIGN_OR_RETURN(memory->rack_sums,
                             SharedMemory::create("phub-rack-sums", memory->rack_bytes()));
     }
-    if (has_sparse_replies(layout)) {
-      PHUB_ASSIGN_OR_RETURN(memory->sparse_replies,
-                            Mapping::anonymous(elements * size_of(layout.wire_type)));
-    }
+    if (has_sparse_replies(layout)) memory->sparse_replies = memory->published->data() + changes;
     if (layout.clip_norm > 0.0F && !clips_over_servers(layout)) {
       memory->norms = std::make_unique<NormBoard>(*layout.plan, layout.server_index);
     }
@@ -100,8 +103,8 @@ struct JobMemory {
   // Of one element of a chunk that has had a round.
   std::size_t element_bytes() const {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
-    return (parameters_bytes + bytes(master) + bytes(state) + bytes(rack_rests) +
-            bytes(sparse_replies)) /
+    const std::size_t changes = sparse_replies == nullptr ? 0 : parameters_bytes;
+    return (parameters_bytes + bytes(master) + bytes(state) + bytes(rack_rests) + changes) /
                arena.elements() +
            (rack_sums ? sizeof(float) : 0) + (sends_some ? sizeof(float) : 0);
   }

@@ -17,6 +17,7 @@ constexpr char kExamples[] =
     "      --key conv1.weight:500 --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
     "  phubctl job create --file job.textproto       a phub.control.JobSpec\n"
     "  phubctl job create demo --racks a:4,b:4 --rack-shape auto --bytes 100e6\n"
+    "  phubctl job create demo --racks a:4,b:4 --rack-compress 0.01 --rule momentum\n"
     "  phubctl job create demo --workers 8 --rule sgd --order arrival --quorum 7\n\n"
     "Without keys, the first worker that joins brings them. Workers must say the same in their\n"
     "configurations; --quorum and what goes with it is `rounds` there (proto/config.proto).";
@@ -142,6 +143,15 @@ void declare_job_racks(CLI::App& sub, JobOptions& job, CLI::Option* file) {
                  "Of hybrid: keys of at most so many bytes are small; left out: those that share "
                  "chunks")
       ->needs(racks);
+  CLI::Option* const density = sub.get_option("--rack-compress");
+  sub.add_option("--rack-selector", job.rack_compress.selector,
+                 "With --rack-compress: how the largest are found: histogram, exact, mstopk")
+      ->needs(density)
+      ->capture_default_str();
+  sub.add_flag("--rack-no-feedback", job.rack_compress.drops_rest,
+               "With --rack-compress: what does not go up is lost, instead of added to the next "
+               "round's sum; to compare with")
+      ->needs(density);
 }
 
 }  // namespace

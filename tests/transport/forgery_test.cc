@@ -87,7 +87,7 @@ struct Target final : ReceiveBuffers, Layout {
 
   std::byte* acquire(PeerId peer, std::uint32_t, std::uint32_t) override { return windows[peer]; }
   void release(PeerId, std::byte*) override {}
-  std::uint64_t offset(PeerId, std::uint32_t) const override { return 0; }
+  std::uint64_t offset(PeerId, const Write&) const override { return 0; }
 
   PeerId let_in(Stranger& stranger, std::uint32_t worker) {
     auto connection = std::move(*endpoint->connector().prepare(*memory->of(worker, 0), 4));

@@ -37,20 +37,22 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
   congestion_control.bound_buffers(options.links.tcp_buffer_kib);
   PHUB_ASSIGN_OR_RETURN(
-      links,
-      JobLinks::create({.membership = membership,
-                        .heartbeat = *heartbeat,
-                        .plan = std::move(plan),
-                        .wire_type = options.wire_type,
-                        .congestion_control = congestion_control,
-                        .tcp_delay = options.links.tcp_delay,
-                        .timeout = options.timeout,
-                        .has_quorum = !options.rounds.waits_for_all(),
-                        .checksums = options.checksums,
-                        .has_sparse_pushes = options.compress.encoding == Encoding::kSparse,
-                        .hogwild = options.rounds.hogwild,
-                        .passes_norms = options.clip_norm > 0.0F && options.servers.size() > 1},
-                       std::move(transports)));
+      links, JobLinks::create(
+                 {.membership = membership,
+                  .heartbeat = *heartbeat,
+                  .plan = std::move(plan),
+                  .wire_type = options.wire_type,
+                  .congestion_control = congestion_control,
+                  .tcp_delay = options.links.tcp_delay,
+                  .timeout = options.timeout,
+                  .has_quorum = !options.rounds.waits_for_all(),
+                  .checksums = options.checksums,
+                  .has_sparse_replies = options.compress.encoding == Encoding::kSparse &&
+                                        options.rounds.waits_for_all() &&
+                                        wire::may_reply_sparse(options.rule, options.wire_type),
+                  .hogwild = options.rounds.hogwild,
+                  .passes_norms = options.clip_norm > 0.0F && options.servers.size() > 1},
+                 std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
   pushes.begin(keys.size());
   if (options.compress.is_on()) {

@@ -58,8 +58,8 @@ class LinkEnd final : private ReceiveBuffers, private Layout {
 
   std::byte* acquire(PeerId, std::uint32_t immediate, std::uint32_t bytes) override;
   void release(PeerId, std::byte*) override {}
-  std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
-    return std::uint64_t{immediate} * options_.bytes;
+  std::uint64_t offset(PeerId, const Write& write) const override {
+    return std::uint64_t{write.immediate} * options_.bytes;
   }
 
   LinkOptions options_;

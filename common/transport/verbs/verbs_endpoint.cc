@@ -195,7 +195,7 @@ void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> wri
     if (mirrored != nullptr) {
       offset = static_cast<std::uint64_t>(write.data - mirrored);
     } else {
-      offset = layout_.offset(id, write.immediate);
+      offset = layout_.offset(id, write);
       if (checksums_ != nullptr) add_checksum(id, connection, *request, write.immediate);
     }
     PHUB_DCHECK(offset + write.bytes <= connection.peer.window_bytes, "a write fits the window");

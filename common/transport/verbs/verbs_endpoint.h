@@ -25,7 +25,7 @@ namespace phub::transport {
 class Layout {
  public:
   virtual ~Layout() = default;
-  virtual std::uint64_t offset(PeerId peer, std::uint32_t immediate) const = 0;
+  virtual std::uint64_t offset(PeerId peer, const Write& write) const = 0;
 };
 
 class VerbsEndpoint final : public Endpoint {

@@ -1,7 +1,8 @@
 // Replies that have only what an update changed of a chunk, as a sparse push has it
 // (common/protocol/sparse_push.h), where that is smaller than the chunk.
 //
-// Who has all replies before has the chunk's parameters, bit for bit: elements are compared as they
+// They go by tcp and verbs; over shm a worker reads the parameters where they are. Who has all
+// replies before has the chunk's parameters, bit for bit: elements are compared as they
 // travel. Data of a Shard; its core's thread only. Nothing allocates after it is made.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/protocol/sparse_push.h"
+#include "common/protocol/window_layout.h"
 #include "server/job/layout.h"
 
 namespace phub::server {
@@ -26,6 +28,11 @@ class SparseReplies {
   void begin(std::span<const std::byte> published);
   void end(std::uint32_t slot, std::uint64_t home, std::span<const std::byte> published);
 
+  // Where one lands over verbs, in bytes from a worker's parameters on, less the chunk's offset in
+  // the arena; and what its window has at least then.
+  std::uint64_t landing() const { return landing_; }
+  bool fits(std::uint64_t window_bytes) const { return window_bytes >= window_bytes_; }
+
   // Of the last update; empty: the reply is whole. It stays as it is until the next one's end.
   std::span<const std::byte> reply(std::uint32_t slot, std::uint64_t home) const {
     return {memory_ + home * size_of(type_), bytes_[slot]};
@@ -38,6 +45,8 @@ class SparseReplies {
 
   const DataType type_;
   std::byte* const memory_;
+  const std::uint64_t landing_;
+  const std::uint64_t window_bytes_;
   std::vector<std::uint32_t> bytes_;    // by slot; 0: whole
   std::vector<std::byte> before_;       // a chunk's parameters, as they travel
   std::vector<std::uint32_t> changed_;  // their indices, as many as fit in a reply
@@ -47,6 +56,9 @@ class SparseReplies {
 inline SparseReplies::SparseReplies(const JobLayout& layout, std::size_t chunks, std::byte* memory)
     : type_(layout.wire_type),
       memory_(memory),
+      landing_(changes_offset(*layout.plan, size_of(layout.wire_type), clips_over_servers(layout))),
+      window_bytes_(parameters_and_changes_bytes(*layout.plan, size_of(layout.wire_type),
+                                                 clips_over_servers(layout))),
       bytes_(chunks),
       before_(layout.plan->max_chunk_elements * size_of(type_)),
       changed_(layout.plan->max_chunk_elements) {}

@@ -38,6 +38,14 @@ struct RoundOptions {
   bool hogwild = false;
 };
 
+// A job's `rack_compress`; without a density racks push whole sums.
+struct RackCompressOptions {
+  std::optional<float> density;
+  std::optional<std::uint64_t> dense_below;  // nothing: the server's
+  std::string selector = "histogram";
+  bool drops_rest = false;  // what does not go up is lost
+};
+
 // What `job create` is given: a file, or the fields.
 struct JobOptions {
   std::string file;  // JobSpec as textproto; empty: the fields below
@@ -66,6 +74,7 @@ struct JobOptions {
   std::string rack_shape = "spread";  // or "auto": what the last probe says
   std::optional<std::uint64_t> rack_hybrid_bytes;  // of "hybrid" only
   std::string rack_wire_type = "fp32";
+  RackCompressOptions rack_compress;
   PlanOptions plan;  // for "auto"
   RoundOptions rounds;
 };

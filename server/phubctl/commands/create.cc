@@ -89,6 +89,31 @@ Status check_plan(const JobOptions& options) {
   return {};
 }
 
+Status add_rack_compress(const RackCompressOptions& options, control::JobSpec& spec) {
+  if (!options.density) return {};
+  // The message's 0 would be a density that is missing.
+  if (!(*options.density > 0.0F && *options.density <= 1.0F)) {
+    return {Code::kInvalidArgument,
+            fmt::format("--rack-compress: {} is not above 0 and at most 1; give a share of a "
+                        "chunk's elements, such as 0.01",
+                        *options.density)};
+  }
+  if (spec.rack_wire_type() != control::WIRE_TYPE_FP32) {
+    return {Code::kInvalidArgument,
+            fmt::format("--rack-compress: what it leaves of sums travels in fp32, which "
+                        "contradicts --rack-wire-type {}; leave one out",
+                        enum_word(spec.rack_wire_type()))};
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto selector,
+                        enumerator<control::Selector>("--rack-selector", options.selector));
+  control::RackCompress& compress = *spec.mutable_rack_compress();
+  compress.set_density(*options.density);
+  if (options.dense_below) compress.set_dense_below(*options.dense_below);
+  compress.set_error_feedback(!options.drops_rest);
+  compress.set_selector(selector);
+  return {};
+}
+
 Status add_racks(const JobOptions& options, control::JobSpec& spec) {
   if (options.racks.empty()) return {};
   const auto racks = parse_racks(options.racks);
@@ -104,6 +129,7 @@ Status add_racks(const JobOptions& options, control::JobSpec& spec) {
   PHUB_ASSIGN_OR_RETURN(const auto type,
                         enumerator<control::WireType>("--rack-wire-type", options.rack_wire_type));
   spec.set_rack_wire_type(type);
+  PHUB_RETURN_IF_ERROR(add_rack_compress(options.rack_compress, spec));
   if (options.rack_hybrid_bytes && options.rack_shape != "hybrid") {
     return {Code::kInvalidArgument,
             fmt::format("--rack-hybrid-bytes: means nothing with --rack-shape {}, only with "

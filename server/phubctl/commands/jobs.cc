@@ -24,6 +24,15 @@ std::string racks_of(const control::JobSpec& spec) {
   return fmt::format("{} ({})", text, enum_word(spec.rack_shape()));
 }
 
+// Of which elements of its sums other racks are told.
+std::string rack_compress_of(const control::RackCompress& compress) {
+  return fmt::format(
+      "{:.3g} % of a chunk's elements, by {}; keys with fewer than {} go whole; the rest is {}",
+      100.0 * compress.density(), enum_word(compress.selector()),
+      human_count(compress.dense_below()),
+      compress.error_feedback() ? "kept for the next round" : "lost");
+}
+
 // "2/4 of rack a".
 std::string members_of(const control::JobInfo& job) {
   return workers_text(job) + (job.rack().empty() ? "" : " of rack " + job.rack());
@@ -104,6 +113,9 @@ std::string summary_text(const control::JobInfo& job) {
   if (!job.reason().empty()) table.add({"reason", job.reason()});
   table.add({"workers", members_of(job)});
   if (spec.racks_size() > 0) table.add({"racks", racks_of(spec)});
+  if (spec.has_rack_compress()) {
+    table.add({"rack compress", rack_compress_of(spec.rack_compress())});
+  }
   table.add({"rule", enum_word(spec.rule())});
   table.add({"wire type", enum_word(spec.wire_type())});
   if (spec.encoding() != control::ENCODING_DENSE) {

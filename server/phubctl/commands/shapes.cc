@@ -18,6 +18,14 @@ NicRates rates_of(const PlanOptions& options) {
           .server = options.server_gbit * kBytesOfGbit};
 }
 
+// As far as the spec says it (server/job/spec/check.cc).
+bool may_compress(const control::JobSpec& spec) {
+  const control::UpdateRule rule = spec.rule();
+  return spec.rack_wire_type() == control::WIRE_TYPE_FP32 &&
+         spec.loss_scaling() == control::LOSS_SCALING_NONE && rule != control::RULE_LARS &&
+         rule != control::RULE_LAMB && rule != control::RULE_ELASTIC;
+}
+
 std::string headline(const PlannedJob& job, const control::Probe& probe) {
   std::string racks;
   for (const RackSpec& rack : job.racks) {
@@ -47,6 +55,13 @@ PlannedJob planned_of(const control::JobSpec& spec, double bytes) {
   }
   if (spec.wire_type() != control::WIRE_TYPE_FP32) job.bytes_an_element = 2;
   if (spec.rack_wire_type() != control::WIRE_TYPE_FP32) job.sum_bytes_an_element = 2;
+  job.may_compress = may_compress(spec);
+  if (spec.has_rack_compress()) {
+    job.rack_density = spec.rack_compress().density();
+    if (spec.rack_compress().has_dense_below()) {
+      job.rack_dense_below = spec.rack_compress().dense_below();
+    }
+  }
   if (spec.chunk_bytes() > 0) job.chunk_bytes = spec.chunk_bytes();
   for (const control::Key& key : spec.keys()) {
     job.key_bytes.push_back(static_cast<double>(key.elements()) * job.bytes_an_element);

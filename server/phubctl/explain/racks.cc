@@ -76,23 +76,30 @@ Reason late_workers(const control::JobInfo& job, const control::RackTiming& rack
       .seconds = timing.racks_seconds()};
 }
 
+// What makes fewer bytes cross.
+std::string fewer_bytes(const control::JobSpec& spec) {
+  return spec.has_rack_compress()
+             ? fmt::format("a `rack_compress.density` below {:.3g}", spec.rack_compress().density())
+             : std::string("`rack_compress` (`phubctl job plan --explain` predicts both)");
+}
+
 // Both ends wait for each other.
 Reason slow_link(const control::JobInfo& job, const control::RackTiming& rack,
                  const control::JobInfo& there) {
   const control::JobTiming& timing = job.timing();
-  return {
-      .topic = "uplink",
-      .what = fmt::format(
-          "The link to rack {} bounds it, or a server at its ends: {}, and both racks wait for "
-          "others, {} ({}) of a round here and {} there.",
-          rack.rack(), flow_text(job, rack), human_time(timing.racks_seconds()),
-          human_share(timing.racks_seconds() / timing.round_seconds()),
-          human_time(there.timing().racks_seconds())),
-      .cure =
-          "compare the rate with the link's (`phubctl doctor --peer`), and look whether a core "
-          "is full at either server (`phubctl top`); if it is the link, a faster one or another "
-          "`rack_shape`",
-      .seconds = timing.racks_seconds()};
+  return {.topic = "uplink",
+          .what = fmt::format(
+              "The link to rack {} bounds it, or a server at its ends: {}, and both racks wait for "
+              "others, {} ({}) of a round here and {} there.",
+              rack.rack(), flow_text(job, rack), human_time(timing.racks_seconds()),
+              human_share(timing.racks_seconds() / timing.round_seconds()),
+              human_time(there.timing().racks_seconds())),
+          .cure =
+              "compare the rate with the link's (`phubctl doctor --peer`), and look whether a core "
+              "is full at either server (`phubctl top`); if it is the link, a faster one, another "
+              "`rack_shape` or " +
+              fewer_bytes(job.spec()),
+          .seconds = timing.racks_seconds()};
 }
 
 Reason slow_rack(const control::JobInfo& job, const control::RackTiming& rack) {

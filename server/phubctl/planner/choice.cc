@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/cost/compression.h"
 #include "common/plan/plan.h"
 
 namespace phub::phubctl {
@@ -128,7 +129,49 @@ void choose_chunk(cost::RackNetwork network, const PlannedJob& job, Choice& choi
   choice.chunk_seconds = found->second;
 }
 
+// The share of the job's bytes that goes whole with rack_compress. Of keys that are not known none.
+double uncompressed_share(const PlannedJob& job) {
+  double all = 0.0;
+  double small = 0.0;
+  for (const double bytes : job.key_bytes) {
+    const bool is_small =
+        bytes < static_cast<double>(job.rack_dense_below) * job.bytes_an_element ||
+        bytes <= fused_key_bytes(job.chunk_bytes);
+    all += bytes;
+    if (is_small) small += bytes;
+  }
+  return all > 0.0 ? small / all : 0.0;
+}
+
+Choice choose_on(cost::RackNetwork network, const PlannedJob& job) {
+  network.chunk_bytes = job.chunk_bytes;
+  network.sums = {.whole = 1.0 * job.sum_bytes_an_element / job.bytes_an_element,
+                  .density = job.rack_density,
+                  .uncompressed = uncompressed_share(job)};
+  Choice choice;
+  choice.groups = groups_of(network, job);
+  add_shapes(network, job, choice);
+  choice.alternatives.push_back(alternative_of("flat", cost::flat_exchange(network), job));
+  choose_chunk(std::move(network), job, choice);
+  return choice;
+}
+
+CompressedRacks compare_compressed(const cost::RackNetwork& network, const PlannedJob& job,
+                                   const Choice& own) {
+  const bool is_on = job.rack_density > 0.0;
+  PlannedJob other = job;
+  other.rack_density = is_on ? 0.0 : kOfferedDensity;
+  const double seconds = choose_on(network, other).taken().seconds;
+  return {.density = is_on ? job.rack_density : kOfferedDensity,
+          .seconds = is_on ? own.taken().seconds : seconds,
+          .whole_seconds = is_on ? seconds : own.taken().seconds};
+}
+
 }  // namespace
+
+bool CompressedRacks::is_faster() const {
+  return seconds <= whole_seconds * (1.0 - cost::kLeastGain);
+}
 
 Result<Choice> choose_shape(const control::Probe& probe, const PlannedJob& job,
                             const NicRates& rates) {
@@ -137,15 +180,12 @@ Result<Choice> choose_shape(const control::Probe& probe, const PlannedJob& job,
                   "the size of the model is not known: give its keys, or --bytes");
   }
   PHUB_ASSIGN_OR_RETURN(ProbedNetwork probed, network_of(probe, job.racks, rates));
-  cost::RackNetwork& network = probed.network;
-  network.chunk_bytes = job.chunk_bytes;
-  network.sum_ratio = 1.0 * job.sum_bytes_an_element / job.bytes_an_element;
-  Choice choice;
+  Choice choice = choose_on(probed.network, job);
   choice.assumptions = std::move(probed.assumptions);
-  choice.groups = groups_of(network, job);
-  add_shapes(network, job, choice);
-  choice.alternatives.push_back(alternative_of("flat", cost::flat_exchange(network), job));
-  choose_chunk(std::move(network), job, choice);
+  if (job.rack_density <= 0.0 && !job.may_compress) return choice;
+  choice.compressed = compare_compressed(probed.network, job, choice);
+  choice.assumptions.emplace_back(
+      "racks choose other elements of their sums each, and choosing them takes servers no time");
   return choice;
 }
 

@@ -21,6 +21,9 @@ struct PlannedJob {
   std::uint32_t bytes_an_element = 4;      // of the wire type
   std::uint32_t sum_bytes_an_element = 4;  // of racks' sums
   std::uint32_t chunk_bytes = 32 * 1024;
+  double rack_density = 0.0;                // of rack_compress; 0: racks push whole sums
+  std::uint64_t rack_dense_below = 4096;    // keys with fewer elements go whole
+  bool may_compress = false;                // nothing that is known of the job contradicts it
   bool is_voted = false;                    // votes go to all racks above: shape `spread` only
   std::optional<double> hybrid_bytes = {};  // the threshold that a job of shape `hybrid` has
 };
@@ -46,6 +49,15 @@ struct KeyGroups {
   double seconds = 0.0;  // of a key of the threshold, alone
 };
 
+// The job with rack_compress beside the job without, each in its fastest shape.
+struct CompressedRacks {
+  double density = 0.0;  // the job's; of a job without, kOfferedDensity
+  double seconds = 0.0;
+  double whole_seconds = 0.0;
+  bool is_faster() const;  // by as much as predictions are to be trusted (common/cost)
+};
+inline constexpr double kOfferedDensity = 0.01;  // rack_compress' own default
+
 struct Choice {
   std::vector<Alternative> alternatives;  // shapes in the order of RackShape, then flat
   // The fastest that the job can have; of those within 1 % that whose small keys are there first.
@@ -54,6 +66,7 @@ struct Choice {
   // Of that shape: the job's chunk if it is within 1 % of the fastest, else the smallest that is.
   std::uint32_t chunk_bytes = 0;
   double chunk_seconds = 0.0;
+  std::optional<CompressedRacks> compressed;  // nothing: the job cannot have it
   std::vector<std::string> assumptions;
 
   const Alternative& taken() const { return alternatives[static_cast<std::size_t>(shape)]; }

@@ -35,6 +35,29 @@ std::string groups_text(const Choice& choice, const PlannedJob& job) {
                     size_text(groups.threshold), human_time(groups.seconds), groups.threshold);
 }
 
+// Whether fewer bytes between racks are expected to be faster.
+std::string compressed_text(const Choice& choice, const PlannedJob& job) {
+  if (!choice.compressed) return "";
+  const CompressedRacks& compressed = *choice.compressed;
+  const std::string figures = fmt::format(
+      "{} with {:.3g} % of sums' elements, {} with whole sums", human_time(compressed.seconds),
+      100.0 * compressed.density, human_time(compressed.whole_seconds));
+  if (job.rack_density > 0.0) {
+    return compressed.is_faster()
+               ? fmt::format("rack_compress is faster: {}\n", figures)
+               : fmt::format(
+                     "rack_compress is not faster: {}; leave it out, whole sums lose "
+                     "nothing\n",
+                     figures);
+  }
+  return compressed.is_faster()
+             ? fmt::format(
+                   "rack_compress would be faster: {} (--rack-compress {:.3g}); elements come "
+                   "later then\n",
+                   figures, compressed.density)
+             : fmt::format("rack_compress would not be faster: {}\n", figures);
+}
+
 std::string rest_of(const Choice& choice, const PlannedJob& job, const std::string& has) {
   const Alternative& taken = choice.taken();
   std::string text = fmt::format("takes {}: {}", taken.shape, human_time(taken.seconds));
@@ -56,6 +79,7 @@ std::string rest_of(const Choice& choice, const PlannedJob& job, const std::stri
         human_time(choice.flat().seconds));
   }
   text += groups_text(choice, job);
+  text += compressed_text(choice, job);
   text += choice.chunk_bytes == job.chunk_bytes
               ? fmt::format("chunks of {} are right", human_bytes(job.chunk_bytes))
               : fmt::format("chunks of {} would take {} ({} now)", human_bytes(choice.chunk_bytes),
@@ -105,6 +129,13 @@ std::string choice_json(const Choice& choice, const PlannedJob& job, const std::
                       {"chunk_seconds", choice.chunk_seconds},
                       {"fused_key_bytes", fused_key_bytes(choice.chunk_bytes)},
                       {"assumptions", choice.assumptions}};
+  if (choice.compressed) {
+    all["rack_compress"] = {{"density", choice.compressed->density},
+                            {"is_set", job.rack_density > 0.0},
+                            {"seconds", choice.compressed->seconds},
+                            {"whole_seconds", choice.compressed->whole_seconds},
+                            {"is_faster", choice.compressed->is_faster()}};
+  }
   if (!job.key_bytes.empty()) {
     const KeyGroups& groups = choice.groups;
     all["hybrid"] = {{"small_keys", groups.small_keys},

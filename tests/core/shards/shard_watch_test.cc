@@ -267,6 +267,38 @@ TEST_CASE("a job that fails with the first one completes nothing with it, and no
   }
 }
 
+TEST_CASE("staged pushes are told apart whatever their sums hide") {
+  for (const bool is_in_order : {true, false}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      JobLayout layout = watched_layout(RuleKind::kMean, 4, type);
+      layout.deterministic = is_in_order;
+      ShardRig rig(layout);
+      // All at one element: an infinity, its opposite, a number, and one more; their sum is a NaN
+      // from the second one on.
+      const float values[] = {kNotNumbers[1], kNotNumbers[2], 1.0F, kNotNumbers[1]};
+      const auto bad = [&](std::uint32_t worker, std::uint32_t, std::uint64_t i) {
+        return i == 1 ? values[worker] : 1.0F;
+      };
+      for (const std::uint32_t worker : {2U, 0U, 3U, 1U}) rig.push(worker, 0, true, bad);
+      const auto& workers = rig.shard->watch()->workers();
+      for (std::uint32_t worker = 0; worker < 4; ++worker) {
+        INFO("worker " << worker << " in order " << is_in_order);
+        CHECK(workers[worker].pushes == (worker == 2 ? 0 : 1));
+        if (worker != 2) CHECK(workers[worker].first.value == values[worker]);
+      }
+    }
+  }
+}
+
+TEST_CASE("numbers whose sum is none are nobody's, staged or not") {
+  for (const bool staged : {true, false}) {
+    ShardRig rig(watched_layout(RuleKind::kMean, 3, DataType::kFloat32));
+    const auto large = [](auto...) { return std::numeric_limits<float>::max(); };
+    for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 0, staged, large);
+    CHECK(rig.shard->watch()->findings.value() == 0);
+  }
+}
+
 TEST_CASE("votes that say overflow are counted of each worker") {
   JobLayout layout = watched_layout(RuleKind::kSgd, 2, DataType::kFloat16);
   layout.loss_scale.kind = LossScaling::kVoted;

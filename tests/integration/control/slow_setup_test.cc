@@ -89,7 +89,7 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
         return nullptr;
       }
       void release(transport::PeerId, std::byte*) override {}
-      std::uint64_t offset(transport::PeerId, std::uint32_t) const override { return 0; }
+      std::uint64_t offset(transport::PeerId, const transport::Write&) const override { return 0; }
     } nowhere;
     const auto endpoint = std::move(*transport::VerbsEndpoint::create(device, 8, nowhere, nowhere));
     for (std::uint32_t index = 0; index < 8; ++index) {

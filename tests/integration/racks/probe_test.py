@@ -216,6 +216,27 @@ class PlannedTest(ProbeTest):
             self.assertEqual((spec["rack_shape"], int(spec["rack_hybrid_bytes"]), spec["rack_wire_type"]),
                              ("hybrid", 4096, "bf16"))
 
+    def test_what_racks_keep_back_is_set_shown_and_predicted(self):
+        self.write()
+        a = self.serve("a")
+        racks = ("--racks", "a:4,b:4,c:4", "--bytes", "100e6")
+        whole = a.ctl("job", "shapes", *racks, "--worker-gbit", "1e5", "--server-gbit", "1e5")
+        some = a.ctl("job", "shapes", *racks, "--worker-gbit", "1e5", "--server-gbit", "1e5",
+                     "--rack-compress", "0.01")
+        self.assertEqual((whole["rack_compress"]["is_set"], some["rack_compress"]["is_set"]), (False, True))
+        self.assertTrue(whole["rack_compress"]["is_faster"] and some["rack_compress"]["is_faster"])
+        self.assertLess(some["rack_compress"]["seconds"], 0.2 * some["rack_compress"]["whole_seconds"])
+        a.ctl("job", "create", "some", *racks, "--rack-shape", "auto", "--rack-compress", "0.01",
+              "--rack-selector", "mstopk", "--rack-dense-below", "0")
+        spec = a.ctl("job", "inspect", "some")["job"]["spec"]["rack_compress"]
+        self.assertEqual((spec["selector"], int(spec["dense_below"]), spec["error_feedback"]),
+                         ("mstopk", 0, True))
+        self.assertRegex(a.table("job", "inspect", "some"),
+                         r"rack compress +1 % of a chunk's elements, by mstopk; keys with fewer than 0 go "
+                         r"whole; the rest is kept for the next round")
+        self.assertIn("rack_compress is faster: ", a.table("job", "plan", "some", "--explain", "--bytes",
+                                                           "100e6"))
+
     def test_a_probe_that_cannot_be_read_is_none(self):
         (self.folder / "state-a" / "probe.textproto").write_text("servers { rack: ")
         a = self.serve("a")
@@ -234,6 +255,14 @@ class PlannedTest(ProbeTest):
                              (("--racks", "a:1,b:1", "--rack-shape", "auto"), "--bytes"),
                              (("--racks", "a:1,b:1", "--rack-wire-type", "fp8"), "fp32, fp16, bf16"),
                              (("--rack-wire-type", "bf16"), "--racks"),
+                             (("--rack-compress", "0.01"), "--racks"),
+                             (("--racks", "a:1,b:1", "--rack-compress", "2"), "at most 1"),
+                             (("--racks", "a:1,b:1", "--rack-dense-below", "9"), "--rack-compress"),
+                             (("--racks", "a:1,b:1", "--rack-no-feedback"), "--rack-compress"),
+                             (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rack-selector", "all"),
+                              "histogram"),
+                             (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rule", "lars"),
+                              "rule lars"),
                              (("--racks", "a:1,b:1", "--rack-hybrid-bytes", "9"), "only with hybrid")):
             done = self.ctl(a, "job", "create", "x", *words)
             self.assertEqual(done.returncode, 2, words)

@@ -32,7 +32,9 @@ struct RigWorker final : ReceiveBuffers, Layout, Checksums {
   // A line for each core, then the chunks of two servers, or of one and then their checksums.
   std::unique_ptr<SharedMemory> gradients =
       std::move(*SharedMemory::create("gradients", kLines + kArena));
-  std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kArena + kLines));
+  // Of two servers at most, with norms; then what changed of them.
+  std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(2 * kArena + kLines));
+  std::size_t window_bytes = 2 * kArena + kLines;  // of these, what a device may write to
   std::shared_ptr<verbs::Registered> registered;
   std::shared_ptr<const WindowLayout> landing;
   std::unique_ptr<Endpoint> endpoint;
@@ -43,8 +45,8 @@ struct RigWorker final : ReceiveBuffers, Layout, Checksums {
     return parameters->data() + (is_norm ? kArena : 0);
   }
   void release(PeerId, std::byte*) override {}
-  std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
-    const std::uint32_t slot = wire::slot_of(immediate);
+  std::uint64_t offset(PeerId, const Write& write) const override {
+    const std::uint32_t slot = wire::slot_of(write.immediate);
     return wire::is_control(slot) ? wire::offset_in_line(slot) : landing->slots[slot];
   }
   std::uint32_t* checksums() const {
@@ -63,6 +65,12 @@ struct RigWorker final : ReceiveBuffers, Layout, Checksums {
   }
 };
 
+// Whether replies may have what changed alone.
+struct RigReplies {
+  RuleKind rule = RuleKind::kNesterov;
+  bool have_place = true;  // in windows, beside the parameters
+};
+
 class CoreRig {
  public:
   static constexpr std::uint32_t kWorkers = 4;
@@ -73,7 +81,7 @@ class CoreRig {
   // many chunks, whose part of the norm the test tells.
   explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {},
                    Encoding encoding = Encoding::kDense, float clip_norm = 0.0F,
-                   bool checksums = false) {
+                   bool checksums = false, const RigReplies& replies = {}) {
     PlanInput input;
     const std::uint32_t servers = clip_norm > 0.0F ? 2 : 1;
     input.key_elements = {servers * kChunks * kChunkBytes / sizeof(float)};
@@ -82,7 +90,7 @@ class CoreRig {
     layout_.clip_norm = clip_norm;
     const bool all = transport == "all";
     layout_.workers = all ? 3 * kOfEach : kWorkers;
-    layout_.rule = RuleKind::kNesterov;
+    layout_.rule = replies.rule;
     layout_.weight_decay = {0.0F};
     layout_.loss_scale = loss_scale;
     layout_.encoding = encoding;
@@ -102,6 +110,7 @@ class CoreRig {
     workers_.resize(layout_.workers);
     for (std::uint32_t w = 0; w < layout_.workers; ++w) {
       workers_[w] = std::make_unique<RigWorker>();
+      if (!replies.have_place) workers_[w]->window_bytes = RigWorker::kArena / 2;
       const std::string transports[] = {"shm", "verbs", "tcp"};
       connect(w, all ? transports[w % 3] : transport);
     }
@@ -199,6 +208,13 @@ class CoreRig {
     for (const auto& worker : workers_) count += worker->endpoint->poll(batch);
     return count;
   }
+  // The replies that one worker has now.
+  std::vector<Completion> take_waiting(std::uint32_t worker) {
+    std::vector<Completion> batch(kChunks);
+    batch.resize(workers_[worker]->endpoint->poll(batch));
+    return batch;
+  }
+  const Plan& plan() const { return *layout_.plan; }
   // Takes the replies to a round.
   void take_replies() {
     for (auto& worker : workers_) {
@@ -291,7 +307,7 @@ class CoreRig {
     const auto& device = rdma_devices().front();
     worker.registered = std::move(
         *verbs::register_both(device, {worker.gradients->data(), worker.gradients->size()},
-                              {worker.parameters->data(), worker.parameters->size()}));
+                              {worker.parameters->data(), worker.window_bytes}));
     worker.landing = memory_->window_layout(0, 0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
     if (layout_.checksums) endpoint->send_checksums(worker);

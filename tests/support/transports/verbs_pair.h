@@ -11,8 +11,8 @@ namespace phub::transport {
 
 // The other half of RoomBuffers.
 struct RoomLayout final : Layout {
-  std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
-    return immediate * RoomBuffers::kRoomBytes;
+  std::uint64_t offset(PeerId, const Write& write) const override {
+    return write.immediate * RoomBuffers::kRoomBytes;
   }
 };
 

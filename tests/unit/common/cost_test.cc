@@ -142,8 +142,28 @@ TEST_CASE("sums that are larger than replies count as such") {
   RackNetwork network = alike(4, 1, kByte);
   network.worker_byte.assign(4, 0.0);
   network.server_byte.assign(4, 0.0);
-  network.sum_ratio = 2.0;
+  network.sums.whole = 2.0;
   CHECK(byte_with(network, RackShape::kSpread) == Approx((2 + 1) * 3.0 / 4.0 * kByte));
+}
+
+TEST_CASE("of compressed sums some elements cross with their places, of more racks more") {
+  constexpr double kByte = 1e-9;
+  RackNetwork network = alike(4, 1, kByte);
+  network.worker_byte.assign(4, 0.0);
+  network.server_byte.assign(4, 0.0);
+  network.sums = {.density = 0.01};
+  // Up a rack's own, down those of all four.
+  CHECK(byte_with(network, RackShape::kSpread) == Approx((0.02 + 0.08) * 3.0 / 4.0 * kByte));
+  // In a chain each link carries three trees' sums up, of one, two and three racks, and their
+  // replies the other way: the busiest uplink has both of its links'.
+  const double both = (0.02 + 0.04 + 0.06) / 4.0 + 3 * 0.08 / 4.0;
+  CHECK(byte_with(network, RackShape::kChain) == Approx(both * kByte));
+  network.sums.uncompressed = 0.5;
+  CHECK(byte_with(network, RackShape::kSpread) == Approx((1.02 + 1.08) / 2 * 3.0 / 4.0 * kByte));
+  network.sums = {.whole = 2.0, .density = 0.01};  // 16 bits to workers, fp32 both ways here
+  CHECK(byte_with(network, RackShape::kSpread) == Approx(2 * 0.1 * 3.0 / 4.0 * kByte));
+  network.sums = {.density = 0.6};  // no smaller with places: whole
+  CHECK(byte_with(network, RackShape::kSpread) == Approx(2 * 3.0 / 4.0 * kByte));
 }
 
 TEST_CASE("links and servers take no more chunks than they can, however small these are") {

@@ -63,7 +63,7 @@ TEST_CASE("from one server late workers and a slow link look alike, and it says 
 }
 
 TEST_CASE("with a look at the other rack's server it is its workers or the link between") {
-  const Case here = over_racks(0.005);
+  Case here = over_racks(0.005);
   Case there = over_racks(0.0);
   there.job.set_rack("b");
   const auto first = [&](double its_wait) {
@@ -77,6 +77,9 @@ TEST_CASE("with a look at the other rack's server it is its workers or the link 
   CHECK(link.topic == "uplink");
   CHECK_THAT(link.what, Contains("link to rack b bounds it") && Contains("30.0 MiB/s") &&
                             Contains("30.0 ms (30.0 %) of a round here and 25.0 ms there"));
+  CHECK_THAT(link.cure, Contains("`rack_compress` (`phubctl job plan --explain`"));
+  here.job.mutable_spec()->mutable_rack_compress()->set_density(0.01F);
+  CHECK_THAT(first(0.025).cure, Contains("a `rack_compress.density` below 0.01"));
 }
 
 TEST_CASE("other racks that are hardly waited for are no reason, and a part of the round") {

@@ -1,5 +1,6 @@
 // The options of `job create`: what they set, and what they are refused with.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 #include "proto/control.pb.h"
@@ -153,6 +154,40 @@ TEST_CASE("job create takes racks, whose workers are all workers") {
   options.rack_hybrid_bytes.reset();
   options.racks = "a:x";
   CHECK_THAT(refusal(options), Contains("a:x"));
+}
+
+TEST_CASE("job create says what of racks' sums crosses") {
+  JobOptions options;
+  options.racks = "a:3,b:2";
+  control::JobSpec whole;
+  REQUIRE(spec_from(options, whole).ok());
+  CHECK_FALSE(whole.has_rack_compress());
+  options.rack_compress.density = 0.02F;
+  control::JobSpec spec;
+  REQUIRE(spec_from(options, spec).ok());
+  CHECK(spec.rack_compress().density() == 0.02F);
+  CHECK_FALSE(spec.rack_compress().has_dense_below());
+  CHECK(spec.rack_compress().error_feedback());
+  CHECK(spec.rack_compress().selector() == control::SELECTOR_HISTOGRAM);
+  options.rack_compress.dense_below = 0;
+  options.rack_compress.selector = "mstopk";
+  options.rack_compress.drops_rest = true;
+  REQUIRE(spec_from(options, spec).ok());
+  CHECK(spec.rack_compress().has_dense_below());
+  CHECK_FALSE(spec.rack_compress().error_feedback());
+  CHECK(spec.rack_compress().selector() == control::SELECTOR_MSTOPK);
+
+  options.rack_compress.selector = "largest";
+  CHECK_THAT(refusal(options), Contains("--rack-selector: \"largest\" is not known"));
+  options.rack_compress.selector = "exact";
+  for (const float density : {0.0F, -1.0F, 1.5F, std::nanf("")}) {
+    options.rack_compress.density = density;
+    CHECK_THAT(refusal(options), Contains("--rack-compress: ") && Contains("above 0"));
+  }
+  options.rack_compress.density = 1.0F;
+  CHECK(refusal(options).empty());
+  options.rack_wire_type = "bf16";
+  CHECK_THAT(refusal(options), Contains("contradicts --rack-wire-type bf16"));
 }
 
 }  // namespace

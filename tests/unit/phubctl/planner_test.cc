@@ -259,6 +259,65 @@ TEST_CASE("half as many bytes on the wire are not half as many between racks") {
   CHECK(all->taken().seconds == Approx(as_fp32->taken().seconds).epsilon(0.001));
 }
 
+TEST_CASE("compressed sums are faster where uplinks bind, and said not to be where they do not") {
+  PlannedJob job = job_of(4);
+  job.may_compress = true;
+  const NicRates fast{.worker = 1e12, .server = 1e12};
+  const auto offered = choose_shape(probe_of(4), job, fast);
+  REQUIRE(offered);
+  REQUIRE(offered->compressed);
+  CHECK(offered->compressed->density == kOfferedDensity);
+  CHECK(offered->compressed->is_faster());
+  CHECK(offered->compressed->whole_seconds == offered->taken().seconds);
+  CHECK_THAT(choice_text(*offered, job, ""),
+             Contains("rack_compress would be faster: ") && Contains("(--rack-compress 0.01)"));
+
+  job.rack_density = 0.02;
+  const auto own = choose_shape(probe_of(4), job, fast);
+  REQUIRE(own);
+  CHECK(own->taken().seconds == own->compressed->seconds);
+  CHECK(own->compressed->whole_seconds == offered->taken().seconds);
+  // Up 4 % of fp32's bytes, down 16 %, where whole sums take 100 % each way.
+  CHECK(own->taken().seconds == Approx(0.1 * offered->taken().seconds).epsilon(0.05));
+  CHECK_THAT(choice_text(*own, job, ""),
+             Contains("rack_compress is faster: ") && Contains("with 2 % of sums' elements"));
+  const auto json = nlohmann::json::parse(choice_json(*own, job, "", 17));
+  CHECK(json["rack_compress"]["is_faster"] == true);
+  CHECK(json["rack_compress"]["is_set"] == true);
+
+  const NicRates slow{.worker = 0.1 * kGbit, .server = 100 * kGbit};
+  const auto bound_inside = choose_shape(probe_of(4), job, slow);
+  REQUIRE(bound_inside);
+  CHECK_FALSE(bound_inside->compressed->is_faster());
+  CHECK_THAT(choice_text(*bound_inside, job, ""), Contains("rack_compress is not faster: "));
+
+  job.rack_density = 0.0;
+  CHECK_THAT(choice_text(*choose_shape(probe_of(4), job, slow), job, ""),
+             Contains("rack_compress would not be faster: "));
+  job.may_compress = false;
+  const auto never = choose_shape(probe_of(4), job, fast);
+  CHECK_FALSE(never->compressed);
+  CHECK_THAT(choice_text(*never, job, ""), !Contains("rack_compress"));
+}
+
+TEST_CASE("keys that go whole all the same save nothing") {
+  PlannedJob job = job_of(4, 0.0);
+  job.may_compress = true;
+  job.rack_density = 0.01;
+  job.key_bytes.assign(100, 1e6);
+  job.bytes = 100e6;
+  const NicRates fast{.worker = 1e12, .server = 1e12};
+  const double large = choose_shape(probe_of(4), job, fast)->taken().seconds;
+  job.rack_dense_below = 250'001;  // elements of 4 bytes: each key is smaller
+  const auto whole = choose_shape(probe_of(4), job, fast);
+  CHECK(whole->taken().seconds > 10 * large);
+  CHECK_FALSE(whole->compressed->is_faster());
+  job.rack_dense_below = 250'000;
+  CHECK(choose_shape(probe_of(4), job, fast)->taken().seconds == large);
+  job.chunk_bytes = 4 << 20;  // they share chunks
+  CHECK_FALSE(choose_shape(probe_of(4), job, fast)->compressed->is_faster());
+}
+
 TEST_CASE("a probe that does not know enough is told, with the cure") {
   const auto none = choose_shape({}, job_of(2), {});
   REQUIRE_FALSE(none);

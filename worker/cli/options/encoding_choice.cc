@@ -78,8 +78,8 @@ bool may_encode(Encoding encoding, const ModelKeys& model, const ClientOptions& 
 // no weight decay, which changes all.
 bool has_sparse_replies(const ClientOptions& job, float weight_decay,
                         const std::string& transport) {
-  return transport == "tcp" && job.rule == RuleKind::kSgd && weight_decay == 0.0F &&
-         job.rounds.waits_for_all();
+  return (transport == "tcp" || transport == "verbs") && job.rule == RuleKind::kSgd &&
+         weight_decay == 0.0F && job.rounds.waits_for_all();
 }
 
 void add_encoders(const ModelKeys& model, const ClientOptions& job, bool sparse_replies,
