@@ -32,7 +32,7 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/install/phub.pc.in ${PROJECT_BINARY_DIR
 install(FILES ${PROJECT_BINARY_DIR}/install/phub.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The manual and bash's completion, from what the programs say at --help when they are installed.
+# The manual and the completions of bash and zsh, from what the programs say at --help when they are installed.
 find_program(PHUB_PYTHON3 python3 REQUIRED)
 function(phub_install_manual name component)
   list(JOIN ARGN "\" \"" command)
@@ -43,7 +43,9 @@ function(phub_install_manual name component)
     file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\" TYPE FILE
       FILES \"\${made}/${name}.1\")
     file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions\"
-      TYPE FILE FILES \"\${made}/${name}\")" COMPONENT ${component})
+      TYPE FILE FILES \"\${made}/${name}\")
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/site-functions\"
+      TYPE FILE FILES \"\${made}/_${name}\")" COMPONENT ${component})
 endfunction()
 phub_install_manual(phub-server server $<TARGET_FILE:phub-server>)
 phub_install_manual(phub-worker worker $<TARGET_FILE:phub-worker>)

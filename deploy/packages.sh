@@ -13,7 +13,7 @@ build_packages=(
 # The peers of phub-bench, the tools of the checks, and what installs the Python package in a test.
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin
-  man-db valgrind python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
+  man-db valgrind python3-numpy python3-pip python3-setuptools python3-venv python3-wheel zsh
 )
 # tests/rdma: a virtual machine with software RDMA. Without them its tests are skipped.
 rdma_packages=(

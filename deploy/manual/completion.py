@@ -1,12 +1,12 @@
-"""bash's completion of a program, from its help: subcommands, options, and what options take."""
+"""bash's and zsh's completion of a program, from its help: subcommands, options, and what options take."""
 import re
 import shlex
-from typing import Dict, List
+from typing import Callable, Dict, List, NamedTuple
 
 from help_text import Entry, Help
 
 # Which command is meant is read from the words before: of each path what is beneath it is known.
-_FUNCTION = """\
+_BASH = """\
 # bash completion of {name}.
 _{function}() {{
   local -A commands=({commands})
@@ -39,19 +39,74 @@ complete -o default -F _{function} {name}
 """
 
 
-def completion(found: Help) -> str:
-    commands: Dict[str, List[str]] = {}
-    options: Dict[str, List[str]] = {}
-    takes: Dict[str, List[str]] = {}
+# As an autoloaded function: compinit finds it by its first line.
+_ZSH = """\
+#compdef {name}
+# zsh completion of {name}.
+local -A commands=({commands})
+local -A options=({options})
+local -A takes=({takes})
+local above={name} key kind word
+integer at
+for ((at = 2; at < CURRENT; at++)); do
+  word=$words[at] key="$above $words[at]"
+  if [[ -n ${{takes[$key]-}} ]]; then
+    ((++at))
+  elif [[ $word != -* && " ${{commands[$above]-}} " == *" $word "* ]]; then
+    above=$key
+  fi
+done
+key="$above $words[CURRENT-1]"
+kind=${{takes[$key]-}}
+case $kind in
+  any) _message 'a value' ;;
+  file) _files ;;
+  folder) _files -/ ;;
+  ?*) compadd -- ${{=kind}} ;;
+  *)
+    if [[ $words[CURRENT] == -* ]]; then
+      compadd -- ${{=options[$above]-}}
+    elif [[ -n ${{commands[$above]-}} ]]; then
+      compadd -- ${{=commands[$above]}}
+    else
+      _files
+    fi
+    ;;
+esac
+"""
+
+
+class _Tables(NamedTuple):
+    """By path, as "phubctl job create"; of `takes` with an option behind it."""
+    commands: Dict[str, List[str]]
+    options: Dict[str, List[str]]
+    takes: Dict[str, List[str]]
+
+
+def bash(found: Help) -> str:
+    return _filled(_BASH, found, lambda key, words: f"[{key}]={words}")
+
+
+def zsh(found: Help) -> str:
+    return _filled(_ZSH, found, lambda key, words: f"{key} {words}")
+
+
+def _filled(text: str, found: Help, entry: Callable[[str, str], str]) -> str:
+    name, tables = found.path[0], _tables(found)._asdict()
+    return text.format(name=name, function=re.sub(r"\W", "_", name),
+                       **{each: _table(entries, entry) for each, entries in tables.items()})
+
+
+def _tables(found: Help) -> _Tables:
+    tables = _Tables({}, {}, {})
     for each in found.all():
         path = " ".join(each.path)
-        commands[path] = [entry.name for entry, _ in each.commands]
-        options[path] = [flag for entry in each.options for flag in entry.flags]
+        tables.commands[path] = [entry.name for entry, _ in each.commands]
+        tables.options[path] = [flag for entry in each.options for flag in entry.flags]
         for entry in each.options:
             if entry.value:
-                takes.update({f"{path} {flag}": _kind(entry) for flag in entry.flags})
-    return _FUNCTION.format(name=found.path[0], function=re.sub(r"\W", "_", found.path[0]), commands=_table(commands),
-                            options=_table(options), takes=_table(takes))
+                tables.takes.update({f"{path} {flag}": _kind(entry) for flag in entry.flags})
+    return tables
 
 
 def _kind(entry: Entry) -> List[str]:
@@ -62,6 +117,6 @@ def _kind(entry: Entry) -> List[str]:
     return ["file"] if re.search(r"\bFILE\b", entry.value or "") else ["any"]
 
 
-def _table(entries: Dict[str, List[str]]) -> str:
-    lines = (f"    [{shlex.quote(key)}]={shlex.quote(' '.join(words))}" for key, words in entries.items() if words)
+def _table(entries: Dict[str, List[str]], entry: Callable[[str, str], str]) -> str:
+    lines = (f"    {entry(shlex.quote(key), shlex.quote(' '.join(words)))}" for key, words in entries.items() if words)
     return "\n" + "\n".join(lines) + "\n  "

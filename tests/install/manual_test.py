@@ -1,9 +1,10 @@
-"""The manual and bash's completion as they are installed, against what the programs say themselves.
+"""The manual and the completions of bash and zsh as they are installed, against what the programs say themselves.
 
-Usage: manual_test.py CMAKE BUILD; exit code 77 where man or bash is missing
+Usage: manual_test.py CMAKE BUILD; exit code 77 where man or a shell is missing
 """
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
@@ -17,13 +18,28 @@ from processes import DEADLINE, temporary_folder  # noqa: E402
 CMAKE = BUILD = ""
 COMPONENTS = {"phub-server": "server", "phub-worker": "worker", "phubctl": "tools", "phub-bench": "tools",
               "phubrun": "tools"}
-NEEDED = ("bash", "groff", "lexgrog", "man")
+NEEDED = ("bash", "groff", "lexgrog", "man", "zsh")
 OPTIONS = re.compile(r"^  (-.*?)(?:  | Excludes:| Needs:|$)", re.M)
 FLAG = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
 COMPLETES = """source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 "_${1//-/_}"
 printf '%s\\n' "${COMPREPLY[@]}"
+"""
+# What zsh's own functions would offer is printed.
+COMPLETES_IN_ZSH = """compadd() { shift; print -rl -- "${(@M)@:#${(b)words[CURRENT]}*}" }
+_files() { print -r -- files $* }
+_message() { print -r -- nothing }
+complete() { local file=$1; shift; local -a words; words=("$@"); integer CURRENT=$#; source $file }
+complete "$@"
+"""
+# Tab completes, and says what the line is now.
+INTERACTIVE_ZSH = """fpath=({folder} $fpath)
+autoload -Uz compinit && compinit -u -d {dump}
+tell() {{ zle expand-or-complete; print -r -- "<$BUFFER>" }}
+zle -N tell
+bindkey '^I' tell
+PROMPT='ready> '
 """
 
 
@@ -78,6 +94,10 @@ class ManualTest(unittest.TestCase):
         file = self.prefix / "share/bash-completion/completions" / words[0]
         return [word for word in output("bash", "-c", COMPLETES, "bash", file, *words).split("\n") if word]
 
+    def complete_in_zsh(self, *words):
+        file = self.prefix / "share/zsh/site-functions" / f"_{words[0]}"
+        return [word for word in output("zsh", "-f", "-c", COMPLETES_IN_ZSH, "zsh", file, *words).split("\n") if word]
+
     def test_pages_are_sound(self):
         for program in COMPONENTS:
             with self.subTest(program):
@@ -107,14 +127,45 @@ class ManualTest(unittest.TestCase):
                     self.assertEqual(self.complete(program, *path, ""), commands_of(said))
                     self.assertEqual(set(self.complete(program, *path, "-")), flags_of(said))
 
+    def test_zsh_completes_as_bash(self):
+        for program, commands in self.said.items():
+            for path, said in commands:
+                with self.subTest(program, path=path):
+                    self.assertEqual(self.complete_in_zsh(program, *path, ""), commands_of(said) or ["files"])
+                    self.assertEqual(self.complete_in_zsh(program, *path, "-"), self.complete(program, *path, "-"))
+
+    def test_zsh_completes_a_line(self):
+        folder = temporary_folder(self)
+        (folder / ".zshrc").write_text(INTERACTIVE_ZSH.format(folder=self.prefix / "share/zsh/site-functions",
+                                                              dump=folder / "dump"))
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe("zsh", ["zsh", "-d", "-i"], {**os.environ, "ZDOTDIR": str(folder), "TERM": "dumb"})
+        said = b""
+        try:
+            for wanted, keys in ((b"ready> ", b"phubctl job crea\t"), (b"<phubctl job create >", b"")):
+                while wanted not in said:
+                    said += os.read(terminal, 4096)  # fails when the shell has ended
+                os.write(terminal, keys)
+        except OSError as failure:
+            raise AssertionError(said) from failure
+        finally:
+            os.close(terminal)  # the shell ends with its terminal
+            os.waitpid(pid, 0)
+
     def test_completion_of_what_is_begun(self):
-        self.assertEqual(self.complete("phubctl", "job", "cr"), ["create"])
-        self.assertEqual(self.complete("phubctl", "--server", "host:7077", "--json", "job", "create", "--che"), ["--checksums"])
-        self.assertEqual(self.complete("phub-worker", "train", "c.textproto", "--server", "train", "--transport", "v"), ["verbs"])
-        self.assertEqual(self.complete("phub-server", "--log-level", ""),
+        for complete in (self.complete, self.complete_in_zsh):
+            with self.subTest(complete.__name__):
+                self.completes_what_is_begun(complete)
+
+    def completes_what_is_begun(self, complete):
+        self.assertEqual(complete("phubctl", "job", "cr"), ["create"])
+        self.assertEqual(complete("phubctl", "--server", "host:7077", "--json", "job", "create", "--che"), ["--checksums"])
+        self.assertEqual(complete("phub-worker", "train", "c.textproto", "--server", "train", "--transport", "v"), ["verbs"])
+        self.assertEqual(complete("phub-server", "--log-level", ""),
                          ["trace", "debug", "info", "warn", "error", "off"])
-        self.assertEqual(self.complete("phub-bench", "exchange", "--order", "a"), ["arrival"])
-        self.assertEqual(self.complete("phubrun", "--serv"), ["--servers", "--server", "--server-program", "--server-options"])
+        self.assertEqual(complete("phub-bench", "exchange", "--order", "a"), ["arrival"])
+        self.assertEqual(complete("phubrun", "--serv"), ["--servers", "--server", "--server-program", "--server-options"])
 
     def test_completion_of_files_and_of_what_nobody_knows(self):
         folder = temporary_folder(self)
@@ -123,12 +174,15 @@ class ManualTest(unittest.TestCase):
         self.assertEqual(self.complete("phubctl", "--credentials", f"{folder}/"), [f"{folder}/in here"])
         self.assertEqual(set(self.complete("phub-server", "--config", f"{folder}/")), {f"{folder}/in here", f"{folder}/file"})
         self.assertEqual(self.complete("phubctl", "--server", ""), [])
+        self.assertEqual(self.complete_in_zsh("phubctl", "--credentials", ""), ["files -/"])
+        self.assertEqual(self.complete_in_zsh("phub-server", "--config", ""), ["files"])
+        self.assertEqual(self.complete_in_zsh("phubctl", "--server", ""), ["nothing"])
 
 
 if __name__ == "__main__":
     CMAKE, BUILD = sys.argv[1], pathlib.Path(sys.argv[2])
     missing = [name for name in NEEDED if not shutil.which(name)]
     if missing:
-        print("SKIPPED: missing:", ", ".join(missing), "(apt-get install man-db groff-base)")
+        print("SKIPPED: missing:", ", ".join(missing), "(apt-get install man-db groff-base zsh)")
         sys.exit(77)
     unittest.main(argv=sys.argv[:1])
