@@ -52,6 +52,7 @@ class Client:
         """Checks the options; register_keys joins the job."""
         self.options = options
         self._indexes: Dict[str, int] = {}
+        self._views: Dict[Any, Any] = {}
         self._closed = ""
         self._handle = _Handle(options)
         try:
@@ -63,6 +64,7 @@ class Client:
     def close(self) -> None:
         """Leaves the job. Arrays that view this client's memory keep it, and the place in the job, until they go."""
         self._closed = self._closed or "this client is closed"
+        self._views.clear()
         self.__dict__.pop("_handle", None)
 
     def __enter__(self) -> "Client":
@@ -88,6 +90,14 @@ class Client:
         """The memory that has the result after wait, until the next push of the key. Only to be read: to write it may
         end the process."""
         return self._memory("phub_parameter", key)
+
+    def kept_view(self, make: Callable[["Client", int], Any], key: Union[int, str]) -> Any:
+        """What make(client, key) returns, made once for each key and kept until the client is closed."""
+        index = self._index(key)
+        view = self._views.get((make, index))
+        if view is None:
+            view = self._views[make, index] = make(self, index)
+        return view
 
     def push(self, key: Union[int, str]) -> None:
         self._call("phub_push", self._index(key))

@@ -23,11 +23,21 @@ def _type_of(client: Client) -> Any:
 
 def gradient(client: Client, key: Union[int, str]) -> "numpy.ndarray[Any, Any]":
     """A flat view of what push sends."""
-    return numpy.frombuffer(client.gradient(key), _type_of(client))
+    return client.kept_view(_gradient, key)[:]
 
 
 def parameter(client: Client, key: Union[int, str]) -> "numpy.ndarray[Any, Any]":
     """A flat view of the result, which cannot be written."""
+    return client.kept_view(_parameter, key)[:]
+
+
+# A view is made once: that costs as much as an exchange of a small key. What is given away is a view of it, whose shape
+# may be changed.
+def _gradient(client: Client, key: int) -> "numpy.ndarray[Any, Any]":
+    return numpy.frombuffer(client.gradient(key), _type_of(client))
+
+
+def _parameter(client: Client, key: int) -> "numpy.ndarray[Any, Any]":
     view = numpy.frombuffer(client.parameter(key), _type_of(client))
     view.flags.writeable = False
     return view
@@ -35,7 +45,7 @@ def parameter(client: Client, key: Union[int, str]) -> "numpy.ndarray[Any, Any]"
 
 def push(client: Client, key: Union[int, str], values: "numpy.ndarray[Any, Any]") -> None:
     """Copies `values`, of any shape and real type, and starts their exchange."""
-    target = gradient(client, key)
+    target = client.kept_view(_gradient, key)
     if values.size != target.size:
         raise ValueError(f"key {key} has {target.size} elements, the array {values.size}")
     target.reshape(values.shape)[...] = values
@@ -45,7 +55,7 @@ def push(client: Client, key: Union[int, str], values: "numpy.ndarray[Any, Any]"
 def pull(client: Client, key: Union[int, str]) -> "numpy.ndarray[Any, Any]":
     """Waits, and returns a flat copy of the result."""
     client.wait(key)
-    return parameter(client, key).copy()
+    return client.kept_view(_parameter, key).copy()
 
 
 def push_pull(client: Client, key: Union[int, str], values: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
