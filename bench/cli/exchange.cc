@@ -7,11 +7,13 @@
 #include "bench/cli/cli.h"
 #include "bench/cli/options.h"
 #include "bench/compare/commands.h"
+#include "common/plan/plan.h"
 
 namespace phub::bench {
 namespace {
 
 constexpr unsigned kMostChunkKib = 16 * 1024;
+constexpr unsigned kMostDelayUs = 1'000'000;
 constexpr unsigned kSmallIterations = 3500;
 constexpr unsigned kSmallWarmUp = 50;
 
@@ -60,6 +62,17 @@ Status run_words(const ExchangeWords& words) {
   if (options.watch && !has_phub) {
     return {Code::kInvalidArgument,
             "--watch-values: only phub's servers do; add phub to --systems"};
+  }
+  const bool has_tcp = has_phub && contains(options.transports, "tcp");
+  if (options.tcp_streams > 1 && !has_tcp) {
+    return {Code::kInvalidArgument,
+            "--tcp-streams: are phub's by tcp; add tcp to --transport, and phub to --systems if "
+            "that is given"};
+  }
+  if (options.work.tcp_delay_us > 0 && !has_tcp) {
+    return {Code::kInvalidArgument,
+            "--tcp-delay-us: is of what phub sends by tcp; add tcp to --transport, and phub to "
+            "--systems if that is given"};
   }
   if (options.checksums && !has_phub) {
     return {Code::kInvalidArgument, "--checksums: only phub has them; add phub to --systems"};
@@ -127,6 +140,15 @@ void add_exchange(CLI::App& app, Run& run) {
                     "with phub that does not");
   command->add_flag("--checksums", words->options.checksums,
                     "also run phub with a checksum of each push, taking turns with phub without");
+  command
+      ->add_option("--tcp-streams", words->options.tcp_streams,
+                   "also run phub over tcp with so many streams of each worker to each core, "
+                   "taking turns with phub with one")
+      ->check(CLI::Range(1U, kMaxTcpStreams));
+  command
+      ->add_option("--tcp-delay-us", words->options.work.tcp_delay_us,
+                   "what phub sends by tcp leaves so much later, as on a link that is so long")
+      ->check(CLI::Range(0U, kMostDelayUs));
   add_work(*command, words->options.work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, kMostChunkKib));

@@ -23,6 +23,11 @@ void print_memory(const System& system) {
       format_bytes(memory.job));
 }
 
+// In words; empty: one.
+std::string streams_of(const Work& work) {
+  return work.tcp_streams == 1 ? "" : fmt::format(", {} streams", work.tcp_streams);
+}
+
 nlohmann::ordered_json describe(const std::string& bench, const System& system) {
   const std::vector<double> seconds = all_values(system.blocks);
   const double p50 = median(seconds);
@@ -36,6 +41,8 @@ nlohmann::ordered_json describe(const std::string& bench, const System& system) 
           {"votes", work.vote},
           {"watches_values", work.watch},
           {"checksums", work.checksums},
+          {"tcp_streams", work.tcp_streams},
+          {"tcp_delay_us", work.tcp_delay_us},
           {"workers", work.workers},
           {"servers", work.servers},
           {"server_cores", work.server_cores},
@@ -117,10 +124,10 @@ void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
   const Blocks* const base = comparison.phub != nullptr ? &comparison.phub->blocks : nullptr;
   for (const System* system : comparison.rows) {
     table.add(timing_cells(
-        fmt::format("{}{}{}{}{}", name_of(system->kind), system->work.encrypt ? ", encrypted" : "",
-                    system->work.vote ? ", with votes" : "",
-                    system->work.watch ? ", values watched" : "",
-                    system->work.checksums ? ", with checksums" : ""),
+        fmt::format(
+            "{}{}{}{}{}{}", name_of(system->kind), system->work.encrypt ? ", encrypted" : "",
+            system->work.vote ? ", with votes" : "", system->work.watch ? ", values watched" : "",
+            system->work.checksums ? ", with checksums" : "", streams_of(system->work)),
         system->blocks, exchanged_bytes(work), base,
         {system->failure.empty() ? "yes" : "NO", system->checksum}));
   }

@@ -61,6 +61,11 @@ Status add_comparison(const ExchangeOptions& options, const Work& work, Places& 
     checked.checksums = true;
     PHUB_RETURN_IF_ERROR(add(SystemKind::kPhub, checked));
   }
+  if (comparison.phub != nullptr && options.tcp_streams > 1 && work.transport == "tcp") {
+    Work spread = work;
+    spread.tcp_streams = options.tcp_streams;
+    PHUB_RETURN_IF_ERROR(add(SystemKind::kPhub, spread));
+  }
   lineup.comparisons.push_back(std::move(comparison));
   return {};
 }

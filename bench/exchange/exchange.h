@@ -17,11 +17,12 @@ struct ExchangeOptions {
   std::vector<std::string> transports = {"shm"};
   std::vector<std::uint32_t> workers = {4};
   std::vector<RuleKind> rules = {RuleKind::kSum};
-  bool encrypt = false;    // tcp is run twice, plain and encrypted
-  bool vote = false;       // rules with parameters are run twice, without and with votes
-  bool watch = false;      // phub is run twice, the second time with watch_values "name"
-  bool checksums = false;  // phub is run once more, with checksums of each push
-  Work work;               // the rest of the configuration
+  bool encrypt = false;           // tcp is run twice, plain and encrypted
+  bool vote = false;              // rules with parameters are run twice, without and with votes
+  bool watch = false;             // phub is run twice, the second time with watch_values "name"
+  bool checksums = false;         // phub is run once more, with checksums of each push
+  std::uint32_t tcp_streams = 1;  // tcp is run once more, with so many streams
+  Work work;                      // the rest of the configuration
   std::vector<SystemKind> systems = {SystemKind::kPhub};
   BlockPlan plan;
   bool json = false;

@@ -46,6 +46,7 @@ Status PhubTask::connect(const std::vector<std::string>& addresses, const std::s
       .chunk_bytes = static_cast<std::uint32_t>(work_.chunk_kib * kBytesPerKib),
       .watch_values = work_.watch ? WatchValues::kName : WatchValues::kOff,
       .checksums = work_.checksums,
+      .tcp_streams = work_.tcp_streams,
       .timeout = std::chrono::seconds(work_.wait_s)};
   PHUB_ASSIGN_OR_RETURN(client_, Client::connect(client));
   std::vector<KeySpec> specs;

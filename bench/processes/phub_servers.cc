@@ -93,6 +93,7 @@ Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places
                               work.server_cores, cpus.size()));
   }
   std::string settings = fmt::format("tcp_congestion_control: \"{}\"\n", work.congestion);
+  if (work.tcp_delay_us > 0) settings += fmt::format("tcp_delay_us: {}\n", work.tcp_delay_us);
   if (work.encrypt) settings += "security { tokens: \"off\" encrypt_data: true }\n";
   std::unique_ptr<PhubServers> started(new PhubServers());
   for (std::uint32_t i = 0; i < work.servers; ++i) {

@@ -25,7 +25,8 @@ struct Work {
   std::uint32_t chunk_kib = 32;
   std::string congestion = "auto";   // tcp_congestion_control of servers and workers
   std::uint32_t tcp_buffer_kib = 0;  // the same
-  std::uint32_t tcp_delay_us = 0;    // of what the worker sends by tcp
+  std::uint32_t tcp_delay_us = 0;    // of what worker and servers send by tcp
+  std::uint32_t tcp_streams = 1;     // of each worker to each core
   bool encrypt = false;              // tcp: the servers' security.encrypt_data
   bool vote = false;       // a vote of each worker ends each round (common/base/loss_scale.h)
   bool watch = false;      // servers look who pushes what is not finite (watch_values: "name")
@@ -42,8 +43,9 @@ struct Work {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
                                    deterministic, chunk_kib, congestion, tcp_buffer_kib,
-                                   tcp_delay_us, encrypt, vote, watch, checksums, servers,
-                                   server_cores, wait_s, racks, rack_shape, rack_hybrid_bytes)
+                                   tcp_delay_us, tcp_streams, encrypt, vote, watch, checksums,
+                                   servers, server_cores, wait_s, racks, rack_shape,
+                                   rack_hybrid_bytes)
 
 // The job that the workers of a phub system join, unless there are several.
 inline constexpr char kJobName[] = "bench";

@@ -33,6 +33,8 @@ std::string system_of(const Record& record) {
   if (is_true(record, "votes")) name += ", with votes";
   if (is_true(record, "watches_values")) name += ", values watched";
   if (is_true(record, "checksums")) name += ", with checksums";
+  const auto streams = number_in(record, "tcp_streams");
+  if (streams && *streams > 1) name += ", " + count_in(record, "tcp_streams") + " streams";
   return name;
 }
 

@@ -274,6 +274,11 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   if (config.tcp_buffer_kib() != 0) {
     check.in_range("tcp_buffer_kib", config.tcp_buffer_kib(), kTcpBufferKibMin, kTcpBufferKibMax);
   }
+  check.unused_unless(may_use_tcp, "tcp_streams", "with this transport");
+  check.in_range("tcp_streams", config.tcp_streams(), 1U, kMaxTcpStreams);
+  check.require(config.tcp_streams() == 1 || config.racks().empty(), "tcp_streams",
+                "contradicts racks, whose servers are joined by one stream to a core; leave one of "
+                "the two out");
   check.unused_unless(may_use_tcp, "tcp_delay_us", "with this transport");
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});

@@ -112,8 +112,10 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
                       "security.encrypt_data");
   }
   if (code != VerdictCode::kWelcome) {
-    return Status(Code::kAborted,
-                  "the core cannot take this connection, or this worker is connected already");
+    return Status(
+        Code::kAborted,
+        "the core cannot take this connection, or this worker is connected already, or has "
+        "another number of tcp_streams");
   }
   return welcome;
 }
@@ -211,6 +213,7 @@ Result<Shaken> call_data_port(const DataTarget& target, Hello hello,
 
 Result<transport::TcpStream> open_tcp(const DataTarget& target) {
   Hello hello = hello_of(target, Kind::kTcp);
+  hello.channel_capacity = target.stream;
   hello.encrypted = target.joined->encrypts_data ? 1 : 0;
   PHUB_ASSIGN_OR_RETURN(Shaken shaken, call_data_port(target, hello));
   PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));

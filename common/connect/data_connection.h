@@ -23,6 +23,7 @@ struct DataTarget {
   bool guards_memory = false;      // shm: map the server's memory as a stranger's (peer_memory.h)
   bool writes_parameters = false;  // shm: the server shares them for that (rounds.hogwild)
   transport::CongestionControl congestion_control = {};  // tcp
+  std::uint32_t stream = 0;  // tcp: of several that the job's workers have to each core
 };
 
 // An authenticated stream, ready for a TcpEndpoint; encrypted if the join said so.

@@ -36,7 +36,9 @@ Status JobLinks::allocate() {
                         (!job_.has_quorum || job_.hogwild) && !job_.passes_norms;
   if (!in_place) PHUB_RETURN_IF_ERROR(allocate_parameters(pages));
   const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
-  exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
+  std::vector<std::uint32_t> streams;
+  for (std::uint32_t s = 0; s < choices_.by_server.size(); ++s) streams.push_back(streams_of(s));
+  exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader, streams);
   exchange_->lanes().delay_tcp(job_.tcp_delay);
   std::byte* const checksums =
       memory_->data() + shared_checksums_offset(plan(), size_of(job_.wire_type));
@@ -98,11 +100,7 @@ Status JobLinks::connect_core(std::uint32_t server, std::uint32_t core) {
                           .writes_parameters = job_.hogwild,
                           .congestion_control = job_.congestion_control};
   const std::string& transport = choices_.by_server[server].transport;
-  if (transport == "tcp") {
-    PHUB_ASSIGN_OR_RETURN(transport::TcpEndpoint * endpoint, exchange_->lanes().tcp());
-    PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, open_tcp(target));
-    return exchange_->connect(*endpoint, where, std::move(stream));
-  }
+  if (transport == "tcp") return connect_tcp(where, target);
   if (transport == "verbs") return connect_verbs(where, target);
   PHUB_ASSIGN_OR_RETURN(transport::ShmEndpoint * endpoint, exchange_->lanes().shm());
   const auto chunks = static_cast<std::uint32_t>(plan().core_chunks[server][core].size());
@@ -113,6 +111,17 @@ Status JobLinks::connect_core(std::uint32_t server, std::uint32_t core) {
     parameters_ = published_->data();
   }
   return exchange_->connect(*endpoint, where, std::move(connection));
+}
+
+Status JobLinks::connect_tcp(ServerCore where, DataTarget target) {
+  PHUB_ASSIGN_OR_RETURN(transport::TcpEndpoint * endpoint, exchange_->lanes().tcp());
+  where.streams = streams_of(where.server);
+  for (std::uint32_t index = 0; index < where.streams; ++index) {
+    where.stream = target.stream = index;
+    PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, open_tcp(target));
+    PHUB_RETURN_IF_ERROR(exchange_->connect(*endpoint, where, std::move(stream)));
+  }
+  return {};
 }
 
 Status JobLinks::connect_verbs(const ServerCore& where, const DataTarget& target) {

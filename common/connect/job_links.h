@@ -29,6 +29,7 @@ struct LinkedJob {
   std::shared_ptr<const Plan> plan;
   DataType wire_type = DataType::kFloat32;
   transport::CongestionControl congestion_control = {};
+  std::uint32_t tcp_streams = 1;           // to each core that is reached by tcp
   std::chrono::microseconds tcp_delay{0};  // of what is sent by tcp, for benches and tests
   std::chrono::milliseconds timeout{0};    // of each connection
   // The server updates what it has replied with while this worker computes, so replies are copied;
@@ -65,11 +66,15 @@ class JobLinks {
  private:
   JobLinks(const LinkedJob& job, TransportChoices choices)
       : job_(job), choices_(std::move(choices)) {}
+  std::uint32_t streams_of(std::uint32_t server) const {
+    return choices_.by_server[server].transport == "tcp" ? job_.tcp_streams : 1;
+  }
   std::size_t arena_bytes() const { return plan().arena_elements * size_of(job_.wire_type); }
   Status allocate();
   Status allocate_parameters(Pages pages);
   Status connect_server(std::uint32_t server);
   Status connect_core(std::uint32_t server, std::uint32_t core);
+  Status connect_tcp(ServerCore where, DataTarget target);
   Status connect_verbs(const ServerCore& where, const DataTarget& target);
 
   LinkedJob job_;

@@ -1,5 +1,7 @@
 // What an Exchange sends to one core of one server: words (a vote, a norm), the hyper-parameters,
-// then chunks. The chunk that the next forward needs first (the lowest slot) goes first.
+// then chunks. The chunk that the next forward needs first (the lowest slot) goes first. Over tcp
+// it may be one of several streams, each with its part of the core's chunks; words but the
+// hyper-parameters go on the first.
 //
 // Belongs to the Exchange's thread. Nothing allocates after connect.
 #pragma once
@@ -22,6 +24,8 @@ struct ServerCore {
   std::uint32_t server = 0;
   std::uint32_t core = 0;
   std::uint32_t epoch = 0;
+  std::uint32_t stream = 0;  // to it, of so many
+  std::uint32_t streams = 1;
 };
 
 // Where chunks are sent from: the arena of gradients.

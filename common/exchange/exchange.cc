@@ -1,5 +1,6 @@
 #include "common/exchange/exchange.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/protocol/wire.h"
@@ -19,32 +20,59 @@ std::vector<std::uint32_t> first_of(const Plan& plan) {
   return first;
 }
 
+// Of `streams`, by server; nothing where there is one to each core.
+std::optional<CoreStreams> streams_to_cores(const Plan& plan,
+                                            const std::vector<std::uint32_t>& streams) {
+  std::vector<std::uint32_t> by_core;
+  std::uint32_t most = 1;
+  for (std::size_t server = 0; server < streams.size(); ++server) {
+    by_core.insert(by_core.end(), plan.core_chunks[server].size(), streams[server]);
+    most = std::max(most, streams[server]);
+  }
+  if (most == 1) return {};
+  return CoreStreams(std::move(by_core));
+}
+
 }  // namespace
 
-Exchange::Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader)
+Exchange::Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader,
+                   const std::vector<std::uint32_t>& streams)
     : plan_(std::move(plan)),
       leader_(leader),
       source_{.plan = *plan_, .element_bytes = size_of(wire_type)},
       due_(*plan_, wire_type),
       first_connection_(first_of(*plan_)),
-      needed_(first_connection_.back()),
-      lanes_(due_, first_connection_.back()) {
+      streams_(streams_to_cores(*plan_, streams)),
+      needed_(streams_ ? streams_->connections() : first_connection_.back()),
+      lanes_(due_, static_cast<std::uint32_t>(needed_.size())) {
   connections_.reserve(needed_.size());
   for (const auto& cores : plan_->core_chunks) {
     for (const auto& chunks : cores) connections_.emplace_back(chunks);
+  }
+  if (!streams_) return;
+  lanes_.expect_streams();
+  for (std::uint32_t core = 0; core < first_connection_.back(); ++core) {
+    for (std::uint32_t i = 1; i < streams_->to(core); ++i) {
+      connections_.emplace_back(connections_[core].chunks());
+    }
   }
 }
 
 void Exchange::use_memory(const ExchangeMemory& memory) {
   std::byte* line = memory.hyper;
-  for (CoreConnection& connection : connections_) {
+  std::uint32_t core = 0;
+  for (CoreConnection& connection : cores()) {
     connection.use_line(line);
+    for (std::uint32_t i = 1; streams_ && i < streams_->to(core); ++i) {
+      connection_at(core, i).use_line(line);
+    }
     line += wire::kHyperStride;
+    ++core;
   }
   if (memory.norms != nullptr) {
     norms_.emplace();
     std::byte* norm = memory.norms;
-    for (CoreConnection& connection : connections_) {
+    for (CoreConnection& connection : cores()) {
       norms_->add(!connection.chunks().empty());
       connection.hear_norms_at(norm);
       norm += wire::kHyperStride;
@@ -58,6 +86,11 @@ void Exchange::use_memory(const ExchangeMemory& memory) {
 }
 
 void Exchange::start(KeyId key) {
+  if (streams_) {
+    return due_.push(key, [this](const Chunk& chunk) {
+      connections_[stream_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
+    });
+  }
   due_.push(key, [this](const Chunk& chunk) {
     connections_[connection_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
   });
@@ -69,7 +102,7 @@ void Exchange::set_hyper(const Hyper& hyper) {
 }
 
 void Exchange::vote(const Vote& vote) {
-  for (CoreConnection& connection : connections_) {
+  for (CoreConnection& connection : cores()) {
     if (!connection.chunks().empty()) connection.vote(vote);
   }
 }
@@ -119,7 +152,7 @@ void Exchange::on_norm(const CoreConnection& connection, const transport::Comple
   if (!norms_->hear(index, squares)) return fail(connection, transport::Loss::kBadFrame);
   if (!norms_->is_whole()) return;
   const double sum = norms_->take_sum();
-  for (std::size_t other = 0; other < connections_.size(); ++other) {
+  for (std::size_t other = 0; other < cores().size(); ++other) {
     if (norms_->tells(other)) connections_[other].tell_norm(sum);
   }
 }
@@ -139,7 +172,7 @@ void Exchange::expect(std::optional<KeyId> key) {
   const std::uint32_t first = plan_->first_chunk[*key];
   for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
     const Chunk& chunk = plan_->chunks[id];
-    if (due_.is_due(id)) needed_[connection_of(chunk)].add(due_.least_bytes_of(chunk));
+    if (due_.is_due(id)) needed_[stream_of(chunk)].add(due_.least_bytes_of(chunk));
   }
   for (std::size_t i = 0; i < needed_.size(); ++i) connections_[i].expect(needed_[i]);
 }

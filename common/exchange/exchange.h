@@ -13,6 +13,7 @@
 
 #include "common/base/counter.h"
 #include "common/exchange/core_connection.h"
+#include "common/exchange/core_streams.h"
 #include "common/exchange/due_replies.h"
 #include "common/exchange/lanes.h"
 #include "common/exchange/norm_relay.h"
@@ -39,12 +40,13 @@ struct ConnectionLoss {
 
 class Exchange {
  public:
-  // Only the leader's hyper-parameters are sent.
-  Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader);
+  // Only the leader's hyper-parameters are sent. `streams`: to each core, by server; empty: one.
+  Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader,
+           const std::vector<std::uint32_t>& streams = {});
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // ---- set-up: one connection to every core of every server ----
+  // ---- set-up: one connection to every core of every server, or as many streams ----
   Lanes& lanes() { return lanes_; }
   // `connection` is of the endpoint's kind, and the endpoint one of the lanes'.
   template <typename Endpoint, typename Connection>
@@ -52,7 +54,7 @@ class Exchange {
     PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, endpoint.add(std::move(connection)));
     EndpointLane& lane = lanes_.of(endpoint);
     EndpointLane::Peer& mine = lane.at(peer);
-    mine.connection = &connections_[first_connection_[where.server] + where.core];
+    mine.connection = &connection_at(first_connection_[where.server] + where.core, where.stream);
     if constexpr (std::is_same_v<Endpoint, transport::VerbsEndpoint>) {
       mine.landing = make_window_layout(*plan_, where.server, where.core, source_.element_bytes,
                                         source_.checksums != nullptr);
@@ -98,6 +100,16 @@ class Exchange {
   std::uint32_t connection_of(const Chunk& chunk) const {
     return first_connection_[chunk.server] + chunk.core;
   }
+  // Of several streams the chunk's.
+  std::uint32_t stream_of(const Chunk& chunk) const {
+    const std::uint32_t first = connection_of(chunk);
+    return streams_ ? streams_->connection(first, chunk.slot) : first;
+  }
+  CoreConnection& connection_at(std::uint32_t first, std::uint32_t stream) {
+    return connections_[streams_ ? streams_->connection(first, stream) : first];
+  }
+  // One for each core, the first of its streams.
+  std::span<CoreConnection> cores() { return {connections_.data(), first_connection_.back()}; }
   bool drain(EndpointLane& lane);
   void on_reply(CoreConnection& connection, const transport::Completion& arrived);
   void on_norm(const CoreConnection& connection, const transport::Completion& arrived);
@@ -108,9 +120,11 @@ class Exchange {
   PushSource source_;
   DueReplies due_;
   std::vector<std::uint32_t> first_connection_;  // by server: its core 0
-  std::vector<CoreConnection> connections_;      // server by server, core by core
-  std::vector<ReplyCount> needed_;               // by connection: scratch of expect
-  std::optional<NormRelay> norms_;               // none: the job does not clip over servers
+  std::optional<CoreStreams> streams_;           // none: one to each core
+  // Server by server, core by core; then the further streams of each.
+  std::vector<CoreConnection> connections_;
+  std::vector<ReplyCount> needed_;  // by connection: scratch of expect
+  std::optional<NormRelay> norms_;  // none: the job does not clip over servers
   Lanes lanes_;
   std::optional<ConnectionLoss> loss_;
   std::array<transport::Completion, 64> completions_;

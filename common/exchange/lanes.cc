@@ -12,6 +12,22 @@ using transport::ShmEndpoint;
 using transport::TcpEndpoint;
 using transport::VerbsEndpoint;
 
+namespace {
+// Of connections of which several go to one core: each has its own chunks' replies only.
+class StreamsLane final : public EndpointLane {
+ public:
+  using EndpointLane::EndpointLane;
+
+  std::byte* acquire(transport::PeerId peer, std::uint32_t immediate,
+                     std::uint32_t bytes) override {
+    const ServerCore& where = at(peer).connection->where();
+    const bool is_norm = wire::slot_of(immediate) == wire::kNormSlot;
+    if (!is_norm && wire::reply_slot_of(immediate) % where.streams != where.stream) return nullptr;
+    return EndpointLane::acquire(peer, immediate, bytes);
+  }
+};
+}  // namespace
+
 std::byte* EndpointLane::acquire(transport::PeerId peer, std::uint32_t immediate,
                                  std::uint32_t bytes) {
   const CoreConnection& connection = *peers_[peer].connection;
@@ -45,7 +61,12 @@ Result<Endpoint*> Lanes::find_or_create(const IsWanted& is_wanted, const Create&
     auto* const endpoint = dynamic_cast<Endpoint*>(&lane->own());
     if (endpoint != nullptr && is_wanted(*endpoint)) return endpoint;
   }
-  auto lane = std::make_unique<EndpointLane>(due_, connections_, checksums_);
+  std::unique_ptr<EndpointLane> lane;
+  if (has_streams_) {
+    lane = std::make_unique<StreamsLane>(due_, connections_, checksums_);
+  } else {
+    lane = std::make_unique<EndpointLane>(due_, connections_, checksums_);
+  }
   PHUB_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> created, create(*lane));
   Endpoint* const endpoint = created.get();
   if constexpr (!std::is_same_v<Endpoint, ShmEndpoint>) {

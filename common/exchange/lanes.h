@@ -22,9 +22,9 @@
 
 namespace phub::client {
 
-class EndpointLane final : public transport::ReceiveBuffers,
-                           public transport::Layout,
-                           public transport::Checksums {
+class EndpointLane : public transport::ReceiveBuffers,
+                     public transport::Layout,
+                     public transport::Checksums {
  public:
   // `checksums`, by chunk, of what is pushed; null: there are none.
   EndpointLane(const DueReplies& due, std::uint32_t peers_max, const std::uint32_t* checksums)
@@ -45,7 +45,7 @@ class EndpointLane final : public transport::ReceiveBuffers,
   Status delay(std::chrono::microseconds time);
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
-  void release(transport::PeerId, std::byte*) override {}
+  void release(transport::PeerId, std::byte*) final {}
   std::uint64_t offset(transport::PeerId peer, const transport::Write& write) const override;
   const std::uint32_t* checksum(transport::PeerId peer, std::uint32_t immediate) const override;
 
@@ -66,6 +66,8 @@ class Lanes {
   void delay_tcp(std::chrono::microseconds time) { tcp_delay_ = time; }
   // By chunk, of what is pushed. REQUIRES: before the first endpoint.
   void use_checksums(const std::uint32_t* checksums) { checksums_ = checksums; }
+  // Replies are to come on their chunks' streams. REQUIRES: before the first endpoint.
+  void expect_streams() { has_streams_ = true; }
   // The endpoint of the transport, created by the first call; of verbs, the device's.
   Result<transport::TcpEndpoint*> tcp();
   Result<transport::ShmEndpoint*> shm();
@@ -91,6 +93,7 @@ class Lanes {
   std::uint32_t connections_;
   std::chrono::microseconds tcp_delay_{0};
   const std::uint32_t* checksums_ = nullptr;
+  bool has_streams_ = false;
   std::vector<std::unique_ptr<EndpointLane>> lanes_;
 };
 

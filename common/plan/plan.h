@@ -25,6 +25,7 @@ inline constexpr std::uint32_t kMaxCoreChunks = (1U << 23) - 3;
 // Of a job. A server keeps 16 bytes for each worker and chunk, which is to be little beside the
 // chunk: with very many workers chunks of 256 KiB and more are sensible.
 inline constexpr std::uint32_t kMaxWorkers = 1024;
+inline constexpr std::uint32_t kMaxTcpStreams = 16;   // of one worker to one core
 inline constexpr std::uint32_t kMaxCores = 1U << 16;  // of all servers together
 inline constexpr std::uint64_t kMaxCoreLoadBytes = std::uint64_t{1} << 60;
 

@@ -1,5 +1,7 @@
 #include "common/protocol/job_message.h"
 
+#include <algorithm>
+
 #include "common/protocol/job_enums.h"
 
 namespace phub {
@@ -126,7 +128,8 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .encoding = encoding,
       .rounds = rounds,
       .watch_values = watch,
-      .checksums = message.checksums()};
+      .checksums = message.checksums(),
+      .tcp_streams = std::max(message.tcp_streams(), 1U)};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -155,6 +158,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_encoding(message_of(spec.encoding));
   message.set_watch_values(message_of(spec.watch_values));
   message.set_checksums(spec.checksums);
+  if (spec.tcp_streams != 1) message.set_tcp_streams(spec.tcp_streams);
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

@@ -48,7 +48,8 @@ struct JobSpec {
   Encoding encoding = Encoding::kDense;          // of workers' pushes
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;
-  bool checksums = false;  // of each pushed chunk
+  bool checksums = false;         // of each pushed chunk
+  std::uint32_t tcp_streams = 1;  // of each worker that comes by tcp, to each core
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set. With a

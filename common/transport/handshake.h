@@ -41,7 +41,7 @@ struct Hello {
   std::uint32_t epoch = 0;
   std::uint32_t worker = 0;
   std::uint32_t core = 0;
-  std::uint32_t channel_capacity = 0;  // shm: notices per ring; tcp: 0
+  std::uint32_t channel_capacity = 0;  // shm: notices per ring; tcp: which of the worker's streams
   std::uint64_t memory_bytes = 0;      // shm: size of the worker's memory; tcp: 0
   Nonce nonce = {};
   Kind kind = Kind::kTcp;

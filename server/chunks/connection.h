@@ -1,9 +1,12 @@
-// One worker's connection to one core. Belongs to the core's thread.
+// One worker's connection to one core; over tcp it may be several streams, each of them a
+// Connection, of which the first stands for all. Belongs to the core's thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "common/protocol/priority_set.h"
 #include "common/protocol/window_layout.h"
@@ -34,7 +37,41 @@ struct Connection {
         role(worker_ < job_->workers ? PeerRole::kWorker : PeerRole::kRackBelow),
         epoch(job_->epoch),
         hyper(job_->hyper),
-        replies(job_->shard.chunks()) {}
+        replies(job_->shard.chunks()),
+        most_queued(job_->shard.chunks() + kWords) {}
+
+  // Makes it one of its worker's streams, of so many; `first_` owns it, and is null for itself.
+  void become_stream(std::uint32_t index, std::uint32_t count, Connection* first_) {
+    stream = index;
+    streams = count;
+    first = first_;
+    const std::uint32_t chunks = job->shard.chunks();
+    most_queued = chunks / count + (index < chunks % count ? 1 : 0) + kWords;
+  }
+  // Whether the chunk comes this way, and its replies go.
+  bool carries(std::uint32_t slot) const { return streams == 1 || slot % streams == stream; }
+  // Of the worker's streams the one that carries the chunk. REQUIRES: it is the first.
+  Connection& carrier(std::uint32_t slot) {
+    if (streams == 1) return *this;
+    const std::uint32_t index = slot % streams;
+    return index == 0 ? *this : *further[index - 1];
+  }
+  const Connection& main() const { return first == nullptr ? *this : *first; }
+  Connection& main() { return first == nullptr ? *this : *first; }
+  // Of all of its worker's streams. REQUIRES: it is the first.
+  std::uint64_t all_pushes() const {
+    std::uint64_t all = pushes;
+    for (const auto& other : further) all += other->pushes;
+    return all;
+  }
+  // REQUIRES: it is the first.
+  template <typename Do>
+  void for_each_stream(Do todo) {
+    todo(*this);
+    for (const auto& other : further) todo(*other);
+  }
+
+  static constexpr std::uint32_t kWords = 2;  // a Hyper and a Vote, at most
 
   // What is to be sent before replies (sums).
   enum Word : std::uint8_t { kHyper = 1, kVote = 2, kNorm = 4 };
@@ -69,7 +106,12 @@ struct Connection {
   Connection* next_ready = nullptr;  // the link of that list
   bool dirty = false;                // in the core's list of connections with replies
   std::uint32_t batched = 0;         // times that its replies were kept back to be more
-  bool lost = false;
+  bool lost = false;                 // with its worker: all of its streams are
+  std::uint32_t most_queued;         // each of its chunks once, and words
+  std::uint32_t stream = 0;          // which of its worker's, and of how many
+  std::uint32_t streams = 1;
+  Connection* first = nullptr;                       // that stands for all; null: this one
+  std::vector<std::unique_ptr<Connection>> further;  // of the first
 };
 
 }  // namespace phub::server

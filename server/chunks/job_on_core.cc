@@ -23,7 +23,8 @@ std::vector<std::uint32_t> brought_by_racks(Shard& shard) {
 
 }  // namespace
 
-// Of arrivals: each chunk, a Hyper and a Vote of each worker, at most.
+// Of arrivals: each chunk, a Hyper and a Vote of each worker, at most, and two words of each
+// further stream.
 JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
                      std::unique_ptr<BufferPool> buffers)
     : job_id(layout.job_id),
@@ -31,6 +32,8 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
       weight(layout.weight),
       epoch(layout.epoch),
       workers(layout.workers),
+      tcp_streams(layout.tcp_streams),
+      all_streams(seats(layout) * layout.tcp_streams),
       hyper(layout.hyper),
       kind{.rule = layout.rule,
            .wire_type = layout.wire_type,
@@ -42,7 +45,8 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
       shard(layout, core, std::move(memory), *staging),
       connections(seats(layout)),
       above(layout.rack.is_alone() ? 0 : layout.rack.racks()),
-      arrivals((shard.chunks() + 2) * std::size_t{seats(layout) + layout.rack.racks() - 1}),
+      arrivals((shard.chunks() + 2 * std::size_t{tcp_streams}) *
+               std::size_t{seats(layout) + layout.rack.racks() - 1}),
       times(layout.workers, shard.chunks(), brought_by_racks(shard), layout.rounds.waits_for_all()),
       worker_counters(seats(layout)),
       above_counters(above.size()),
@@ -85,9 +89,10 @@ void JobOnCore::on_replied(const Arrival& arrival) {
 bool JobOnCore::is_ahead(const Connection& connection) const {
   const std::uint64_t margin = std::min(kind.workers, kChunksAhead);
   const auto end = connections.begin() + workers;  // racks push fewer, and are never held
+  const std::uint64_t pushes = connection.main().all_pushes();
   return connection.role == PeerRole::kWorker &&
          std::any_of(connections.begin(), end, [&](const auto& other) {
-           return other && !other->lost && other->pushes + margin < connection.pushes;
+           return other && !other->lost && other->all_pushes() + margin < pushes;
          });
 }
 
@@ -97,7 +102,7 @@ bool JobOnCore::is_slowest_waiting() const {
   std::uint64_t fewest = UINT64_MAX;
   for (std::uint32_t seat = 0; seat < workers; ++seat) {
     const auto& connection = connections[seat];
-    fewest = std::min(fewest, connection ? connection->pushes : 0);
+    fewest = std::min(fewest, connection ? connection->all_pushes() : 0);
   }
   return fewest > gathered_;
 }

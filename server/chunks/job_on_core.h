@@ -65,16 +65,18 @@ class JobOnCore : public FairShare::Flow {
   const std::uint64_t tenant_id;
   const std::uint32_t weight;
   const std::uint32_t epoch;
-  const std::uint32_t workers;  // have the first seats
-  const Hyper hyper;            // until worker 0 sends others
-  const PriceList::Kind kind;   // of its pushes, but for their transport
+  const std::uint32_t workers;      // have the first seats
+  const std::uint32_t tcp_streams;  // of each worker that comes by tcp
+  const std::uint32_t all_streams;  // if all members come so
+  const Hyper hyper;                // until worker 0 sends others
+  const PriceList::Kind kind;       // of its pushes, but for their transport
   // With a quorum: what a push costs depends on how many are dropped, and share an update.
   Prices own_prices;
   // Where tcp's pushes are read into.
   const std::unique_ptr<BufferPool> staging;
   Shard shard;
-  // By seat; null where there was none yet. One that is lost stays until the job is detached, for
-  // pushes of its worker may wait for their turn.
+  // By seat; null where there was none yet. Of several streams the first. One that is lost stays
+  // until the job is detached, for pushes of its worker may wait for their turn.
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<std::unique_ptr<Connection>> above;  // by rack; empty: one rack
   ArrivalQueue arrivals;

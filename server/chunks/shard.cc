@@ -45,7 +45,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       encoding_(layout.encoding),
       is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() &&
                 encoding_ == Encoding::kDense && layout.watch_values == WatchValues::kOff &&
-                !layout.checksums),
+                !layout.checksums && layout.tcp_streams == 1),
       mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging),
       parameters_(layout, std::move(memory)),

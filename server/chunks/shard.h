@@ -77,7 +77,7 @@ class Shard {
   std::uint64_t norm_landing() const { return norm_landing_; }
 
   // Neither of several racks nor with a quorum, pushes are dense, and nobody looks at them: neither
-  // for values nor for checksums.
+  // for values nor for checksums, one stream of each worker.
   bool is_plain() const { return is_plain_; }
 
   // Of a job that watches values; null: it does not. One that is to end with the first that is not

@@ -34,10 +34,10 @@ Drop drop_of(transport::Loss loss) {
   }
 }
 
-std::string_view reason_of(transport::Loss loss) {
+std::string_view reason_of(transport::Loss loss, const Connection& connection) {
   switch (loss) {
     case transport::Loss::kClosed:
-      return "its connection closed";
+      return connection.streams == 1 ? "its connection closed" : "one of its tcp streams closed";
     case transport::Loss::kBadTag:
       return "its encrypted stream was changed on the way";
     case transport::Loss::kUnreadable:
@@ -121,7 +121,7 @@ bool Core::drain(Lane& lane) {
     if (completion.kind == CompletionKind::kArrived) {
       on_arrived(*connection, completion, now);
     } else if (completion.kind == CompletionKind::kPeerLost) {
-      drop_peer(*connection, drop_of(completion.loss), reason_of(completion.loss));
+      drop_peer(*connection, drop_of(completion.loss), reason_of(completion.loss, *connection));
     }
   }
   return true;
@@ -154,7 +154,7 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
     turns_.shares.charge(job, connection.prices->cost(arrived.bytes));
     return;
   }
-  if (connection.queued > job.shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
+  if (connection.queued >= connection.most_queued) {
     give_back(connection, arrived.immediate, arrived.data);
     return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }

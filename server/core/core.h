@@ -61,6 +61,9 @@ class Core final {
   // A job must be detached before it is destroyed.
   void detach(JobOnCore* job);
   Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
+  // All streams of a worker whose job has several, by their index: all of them or none.
+  Status connect_tcp(JobOnCore* job, std::uint32_t worker,
+                     std::vector<transport::TcpStream> streams);
   // `line` is the worker's for this core, from where `layout` counts
   // (common/protocol/window_layout.h).
   Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
@@ -96,6 +99,9 @@ class Core final {
   template <typename OneLane, typename Peer>
   Status attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer,
                 std::unique_ptr<Connection>& place);
+  template <typename OneLane, typename Peer>
+  Status enter(OneLane& lane, Connection& connection, Peer peer);
+  void leave(Connection& connection);
 
   bool drain(Lane& lane);
   bool read(JobOnCore& job);

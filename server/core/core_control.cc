@@ -6,6 +6,12 @@
 
 namespace phub::server {
 
+namespace {
+Status is_connected() {
+  return {Code::kAlreadyExists, "the worker has, or had, a connection to this core"};
+}
+}  // namespace
+
 void Core::detach(JobOnCore* job) {
   call([&] {
     turns_.shares.remove(*job);
@@ -13,14 +19,13 @@ void Core::detach(JobOnCore* job) {
     graces_.forget(*job);
     const auto end = [&](std::unique_ptr<Connection>& connection) {
       if (!connection) return;
-      replies_.forget(*connection);
-      paused_.forget(*connection);
-      job->ready.remove(*connection);
-      if (!connection->lost) {
-        connection->endpoint->remove(connection->peer);
-        connections_.fetch_sub(1, std::memory_order_relaxed);
-      }
-      for (Lane* lane : lanes_) lane->forget(*connection);
+      connection->for_each_stream([&](Connection& stream) {
+        replies_.forget(stream);
+        paused_.forget(stream);
+        job->ready.remove(stream);
+        if (!stream.lost) leave(stream);
+        for (Lane* lane : lanes_) lane->forget(stream);
+      });
       connection.reset();
     };
     for (auto& connection : job->connections) end(connection);
@@ -36,37 +41,42 @@ void Core::lose(JobOnCore* job, std::uint32_t worker, std::string_view reason) {
   });
 }
 
-// `peer` is what the lane's endpoint makes a peer of.
+// A connection that is not lost.
+void Core::leave(Connection& connection) {
+  connection.endpoint->remove(connection.peer);
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// `peer` is what the lane's endpoint makes a peer of. The core's thread.
+template <typename OneLane, typename Peer>
+Status Core::enter(OneLane& lane, Connection& connection, Peer peer) {
+  JobOnCore& job = *connection.job;
+  const auto id = lane.endpoint().add(std::move(peer));
+  if (!id) return id.error();
+  connection.endpoint = &static_cast<const Lane&>(lane).endpoint();
+  connection.peer = *id;
+  PriceList::Kind kind = job.kind;
+  kind.transport = connection.endpoint;
+  // What a byte of these takes is no measure for others.
+  const bool has_own = job.shard.rounds() != nullptr || job.shard.compresses_racks();
+  connection.prices = has_own ? &job.own_prices : &turns_.prices.of(kind);
+  if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
+  PushChecks* const checks = job.shard.checks();
+  if (checks != nullptr && connection.in_place) {
+    checks->read_from(connection.worker, connection.window, connection.window_layout);
+  }
+  lane.connections[*id] = &connection;
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
 template <typename OneLane, typename Peer>
 Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer,
                     std::unique_ptr<Connection>& place) {
   Status status;
   call([&] {
-    JobOnCore& job = *connection->job;
-    if (place) {
-      status = {Code::kAlreadyExists, "the worker has, or had, a connection to this core"};
-      return;
-    }
-    const auto id = lane.endpoint().add(std::move(peer));
-    if (!id) {
-      status = id.error();
-      return;
-    }
-    connection->endpoint = &static_cast<const Lane&>(lane).endpoint();
-    connection->peer = *id;
-    PriceList::Kind kind = job.kind;
-    kind.transport = connection->endpoint;
-    // What a byte of these takes is no measure for others.
-    const bool has_own = job.shard.rounds() != nullptr || job.shard.compresses_racks();
-    connection->prices = has_own ? &job.own_prices : &turns_.prices.of(kind);
-    if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
-    PushChecks* const checks = job.shard.checks();
-    if (checks != nullptr && connection->in_place) {
-      checks->read_from(connection->worker, connection->window, connection->window_layout);
-    }
-    lane.connections[*id] = connection.get();
-    place = std::move(connection);
-    connections_.fetch_add(1, std::memory_order_relaxed);
+    status = place ? is_connected() : enter(lane, *connection, std::move(peer));
+    if (status.ok()) place = std::move(connection);
   });
   return status;
 }
@@ -74,6 +84,37 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
 Status Core::connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream) {
   return attach(*tcp_, std::make_unique<Connection>(job, worker), std::move(stream),
                 job->connections[worker]);
+}
+
+Status Core::connect_tcp(JobOnCore* job, std::uint32_t worker,
+                         std::vector<transport::TcpStream> streams) {
+  const auto count = static_cast<std::uint32_t>(streams.size());
+  auto connection = std::make_unique<Connection>(job, worker);
+  connection->become_stream(0, count, nullptr);
+  for (std::uint32_t index = 1; index < count; ++index) {
+    connection->further.push_back(std::make_unique<Connection>(job, worker));
+    connection->further.back()->become_stream(index, count, connection.get());
+  }
+  std::vector<Connection*> entered;
+  entered.reserve(count);
+  Status status;
+  call([&] {
+    std::unique_ptr<Connection>& place = job->connections[worker];
+    if (place) status = is_connected();
+    connection->for_each_stream([&](Connection& stream) {
+      if (status.ok()) status = enter(*tcp_, stream, std::move(streams[stream.stream]));
+      if (status.ok()) entered.push_back(&stream);
+    });
+    if (status.ok()) {
+      place = std::move(connection);
+      return;
+    }
+    for (Connection* stream : entered) {  // nothing of them has been read yet
+      leave(*stream);
+      tcp_->forget(*stream);
+    }
+  });
+  return status;
 }
 
 Status Core::connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,

@@ -95,19 +95,21 @@ void Core::on_norm(const Arrival& arrival) {
   }
 }
 
-// Ends one worker's connection. The job goes on without it if it has a quorum; other jobs do not
-// notice.
+// Ends one worker's connection, with all of its streams. The job goes on without it if it has a
+// quorum; other jobs do not notice.
 void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason) {
   if (connection.lost) return;
-  connection.lost = true;
+  connection.main().for_each_stream([](Connection& stream) { stream.lost = true; });
   if (cause != Drop::kCount) drops_.count(cause);
   JobOnCore& job = *connection.job;
   const bool goes_on = connection.role == PeerRole::kWorker && job.shard.lose(connection.worker);
   if (!goes_on) job.shard.stop();
   events_.push({job.job_id, connection.worker, reason, goes_on});
-  connections_.fetch_sub(1, std::memory_order_relaxed);
-  connection.endpoint->remove(connection.peer);
-  job.ready.remove(connection);
+  connection.main().for_each_stream([&](Connection& stream) {
+    connections_.fetch_sub(1, std::memory_order_relaxed);
+    stream.endpoint->remove(stream.peer);
+    job.ready.remove(stream);
+  });
   if (goes_on) go_on(job);
   if (options_.on_event) options_.on_event();
 }

@@ -30,6 +30,7 @@ void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   if (!job.shard.is_plain()) {
     if (job.shard.rounds() != nullptr) return release(job, slot);
     if (job.shard.racks() != nullptr) return complete_below(job, slot);
+    if (job.tcp_streams > 1) return complete_on_streams(job, slot);
   }
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
@@ -38,12 +39,22 @@ void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   }
 }
 
+void Replies::complete_on_streams(JobOnCore& job, std::uint32_t slot) {
+  for (const auto& connection : job.connections) {
+    if (!connection || connection->lost) continue;
+    Connection& carrier = connection->carrier(slot);
+    carrier.replies.insert(slot);
+    mark(carrier);
+  }
+}
+
 void Replies::release(JobOnCore& job, std::uint32_t slot) {
   for (const std::uint32_t worker : job.shard.rounds()->released()) {
     const auto& connection = job.connections[worker];
     if (!connection || connection->lost) continue;
-    connection->replies.insert(slot);
-    mark(*connection);
+    Connection& carrier = connection->carrier(slot);
+    carrier.replies.insert(slot);
+    mark(carrier);
   }
 }
 

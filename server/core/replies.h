@@ -50,6 +50,7 @@ class Replies {
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
   static void shorten(const Connection& connection, std::span<transport::Write> replies);
   void complete_below(JobOnCore& job, std::uint32_t slot);
+  void complete_on_streams(JobOnCore& job, std::uint32_t slot);
   void mark(Connection& connection);
 
   Turns& turns_;

@@ -48,7 +48,7 @@ std::size_t TcpLane::writes_of_each(const JobOnCore& job) const {
   const std::uint64_t owed = turns_.shares.owed(job);
   if (owed == 0) return 0;
   const Prices& prices = *job.ready.front().prices;
-  const std::uint64_t cost = prices.cost(job.shard.push_bytes(0)) * job.kind.workers;
+  const std::uint64_t cost = prices.cost(job.shard.push_bytes(0)) * job.all_streams;
   return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);
 }
 
@@ -68,31 +68,37 @@ bool TcpLane::reads_later(transport::PeerId peer) {
   return true;
 }
 
-std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
-  Connection& connection = *connections[peer];
+namespace {
+// A sum, or a reply to one.
+std::byte* place_for_rack(Connection& connection, std::uint32_t immediate, std::uint32_t bytes) {
   Shard& shard = connection.job->shard;
   if (connection.role == PeerRole::kRackAbove) {
     return shard.place_of_reply(connection.worker, wire::reply_slot_of(immediate), bytes);
   }
+  const bool is_right = shard.may_push_sum(wire::slot_of(immediate), bytes);
+  return is_right ? connection.job->staging->take_for_push() : nullptr;
+}
+}  // namespace
+
+std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+  Connection& connection = *connections[peer];
   const std::uint32_t slot = wire::slot_of(immediate);
-  if (wire::is_control(slot)) {
+  if (wire::is_control(slot) && connection.role != PeerRole::kRackAbove) {
     if (bytes != wire::word_bytes(slot)) return nullptr;
     return connection.arriving.data() + wire::offset_in_line(slot);
   }
-  const bool is_rack = connection.role == PeerRole::kRackBelow;
-  const bool is_right = is_rack ? shard.may_push_sum(slot, bytes) : shard.may_push(slot, bytes);
-  if (!is_right) return nullptr;
-  return connection.job->staging->take_for_push();
+  if (connection.role != PeerRole::kWorker) return place_for_rack(connection, immediate, bytes);
+  const bool is_right = connection.carries(slot) && connection.job->shard.may_push(slot, bytes);
+  return is_right ? connection.job->staging->take_for_push() : nullptr;
 }
 
 // A buffer has room for it.
 std::byte* TcpLane::acquire_checked(transport::PeerId peer, std::uint32_t immediate,
                                     std::uint32_t bytes, std::uint32_t checksum) {
   const Connection& connection = *connections[peer];
-  const bool is_worker = connection.role == PeerRole::kWorker;
-  if (!is_worker || !connection.job->shard.may_push_checked(wire::slot_of(immediate), bytes)) {
-    return nullptr;
-  }
+  const std::uint32_t slot = wire::slot_of(immediate);
+  const bool is_right = connection.role == PeerRole::kWorker && connection.carries(slot);
+  if (!is_right || !connection.job->shard.may_push_checked(slot, bytes)) return nullptr;
   std::byte* const place = connection.job->staging->take_for_push();
   if (place != nullptr) std::memcpy(place + bytes, &checksum, sizeof(checksum));
   return place;

@@ -84,8 +84,10 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   if (layout.checksums) member += kBytesOfChecks;
   if (clips_over_servers(layout)) member += kBytesOfNorm;
   return placed.cores * (kBytesOfCore + workers * member) + placed.chunks * chunk +
-         placed.segments * run + (placed.chunks + 2 * placed.cores) * workers * push +
-         workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
+         placed.segments * run +
+         (placed.chunks + 2 * placed.cores * layout.tcp_streams) * workers * push +
+         workers * layout.tcp_streams *
+             (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }
 
 // Of connections that are encrypted, and of workers that write into memory here.
@@ -93,7 +95,8 @@ std::uint64_t bytes_of_ways_in(const JobLayout& layout, const Placed& placed,
                                const Offered& offered) {
   std::uint64_t bytes = 0;
   if (offered.sealing) {
-    bytes += seats(layout) * placed.cores * transport::SealedStream::buffer_bytes();
+    bytes +=
+        seats(layout) * placed.cores * layout.tcp_streams * transport::SealedStream::buffer_bytes();
   }
   if (offered.windows) {
     const std::uint64_t others = layout.rack.racks() - 1;
@@ -168,8 +171,8 @@ std::uint64_t waiting_buffers(const JobLayout& layout, std::uint64_t chunks) {
 // is one; that of the rack above is read on a connection of its own.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
   const std::size_t above = layout.rack_compress.is_on() ? 2 * std::size_t{layout.rack.racks()} : 0;
-  return (layout.plan->core_chunks[layout.server_index][core].size() + 2) * seats(layout) + 1 +
-         above;
+  const std::size_t chunks = layout.plan->core_chunks[layout.server_index][core].size();
+  return (chunks + 2 * std::size_t{layout.tcp_streams}) * seats(layout) + 1 + above;
 }
 
 std::size_t staging_budget(const JobLayout& layout) {
@@ -182,7 +185,8 @@ std::size_t staging_budget(const JobLayout& layout) {
 // and of each stream what is read of it before it is held back, with the beginning of one more.
 std::uint64_t bytes_of_staging(const JobLayout& layout) {
   const std::uint64_t workers = seats(layout);
-  const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
+  const std::uint64_t streams = workers * layout.tcp_streams;
+  const std::uint64_t read = kReadsInATurn - 1 + streams * (kReadsInATurn + 1);
   std::uint64_t buffers = 0;
   for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
     const std::uint64_t waiting = waiting_buffers(layout, chunks.size());

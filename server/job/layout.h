@@ -50,7 +50,8 @@ struct JobLayout {
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;
-  bool checksums = false;  // of each pushed chunk
+  bool checksums = false;         // of each pushed chunk
+  std::uint32_t tcp_streams = 1;  // of each worker that comes by tcp, to each core
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average, or what is kept back of

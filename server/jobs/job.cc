@@ -167,7 +167,8 @@ JobLayout layout_of(const Job& job) {
                    .encoding = spec.encoding,
                    .rounds = spec.rounds,
                    .watch_values = spec.watch_values,
-                   .checksums = spec.checksums};
+                   .checksums = spec.checksums,
+                   .tcp_streams = spec.tcp_streams};
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};

@@ -137,7 +137,8 @@ struct JobRack {
 Result<JobRack> rack_of(const JobSpec& spec, const std::string& own_rack);
 // Of a core: its members', and to the other racks.
 inline std::uint32_t connections_of(const JobSpec& spec, const JobRack& rack) {
-  return rack.seats + (spec.racks.empty() ? 0 : static_cast<std::uint32_t>(spec.racks.size()) - 1);
+  return rack.seats * spec.tcp_streams +
+         (spec.racks.empty() ? 0 : static_cast<std::uint32_t>(spec.racks.size()) - 1);
 }
 
 struct Job {

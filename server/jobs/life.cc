@@ -32,6 +32,7 @@ Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,
   if (!spec->racks.empty() && index_.options.links != nullptr) {
     PHUB_RETURN_IF_ERROR(index_.options.links->check_racks(spec->racks));
   }
+  PHUB_RETURN_IF_ERROR(usage_.admit_streams(*spec, job->rack));
   PHUB_ASSIGN_OR_RETURN(job->tenant, usage_.admit_job(tenant, connections_of(*spec, job->rack)));
   PHUB_ASSIGN_OR_RETURN(job->id, saved_.take_id());
   job->spec = std::move(spec);
@@ -67,6 +68,7 @@ Status JobLife::admit_restored(const JobSpec& spec, const std::string& tenant,
   PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
   PHUB_RETURN_IF_ERROR(index_.admit_one_more());
   PHUB_ASSIGN_OR_RETURN(const JobRack rack, rack_of(spec, index_.options.rack));
+  PHUB_RETURN_IF_ERROR(usage_.admit_streams(spec, rack));
   PHUB_ASSIGN_OR_RETURN(const Tenant owner, usage_.admit_job(tenant, connections_of(spec, rack)));
   return admit_memory(owner, usage_.without(tenant, nullptr), bytes, "the restored job");
 }

@@ -1,5 +1,7 @@
 #include "server/jobs/usage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -14,6 +16,17 @@ Result<Tenant> JobUsage::admit_job(const std::string& tenant, std::uint32_t per_
   const std::uint64_t connections = std::uint64_t{per_core} * index_.cores();
   PHUB_RETURN_IF_ERROR(server::admit_job(bounded, without(tenant, nullptr), connections));
   return owner;
+}
+
+Status JobUsage::admit_streams(const JobSpec& spec, const JobRack& rack) const {
+  const std::uint64_t per_core = connections_of(spec, rack);
+  const std::uint64_t room = index_.options.connections_per_core;
+  if (spec.tcp_streams == 1 || room == 0 || per_core <= room) return {};
+  return {Code::kResourceExhausted,
+          fmt::format("tcp_streams: {} of each of {} workers are {} connections to a core, which "
+                      "takes {}; use fewer streams, or let an administrator raise "
+                      "connections_per_core",
+                      spec.tcp_streams, rack.seats, per_core, room)};
 }
 
 // Where there are several tenants, one that has no quota takes half of the jobs and of each core's

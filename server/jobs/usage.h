@@ -41,6 +41,9 @@ class JobUsage {
 
   // ---- All below REQUIRE the mutex ----------------------------------------------------------
 
+  // Whether the cores have as many connections as the job's streams are, all of its workers coming
+  // by tcp. Errors: kResourceExhausted with the figures.
+  Status admit_streams(const JobSpec& spec, const JobRack& rack) const;
   // Whether a tenant may have one more job of so many workers. Returns it as it is now.
   Result<Tenant> admit_job(const std::string& tenant, std::uint32_t workers) const;
   // Returns what of it counts only until the job is made: the snapshot that it starts from.

@@ -56,6 +56,8 @@ void declare_job(Fields& fields, JobOptions& job) {
   fields.flag("--checksums", job.checksums,
               "Workers send a checksum with each chunk; the servers compare it, and another one "
               "ends the job with worker, key and round");
+  fields.field("--tcp-streams", job.tcp_streams,
+               "Connections by tcp from each worker to each core, 1 to 16, for long fat links");
   fields.field("--order", job.order, "deterministic or arrival");
   fields.field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   fields.option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")

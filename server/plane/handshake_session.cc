@@ -193,7 +193,8 @@ class HandshakeSession final : public Lobby::Guest,
     Candidate candidate{.hello = hello_,
                         .socket = std::move(socket),
                         .descriptors = std::move(descriptors_),
-                        .introduction = introduction};
+                        .introduction = introduction,
+                        .secret = secret_};
     if (hello_.kind == Kind::kTcp && hello_.encrypted != 0) {
       candidate.keys = transport::stream_keys(secret_, hello_, challenge_);
     }

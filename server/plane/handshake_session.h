@@ -24,6 +24,7 @@
 #include "server/door/door.h"
 #include "server/door/lobby.h"
 #include "server/plane/data_plane.h"
+#include "server/plane/gathered_streams.h"
 
 namespace phub::server {
 
@@ -34,6 +35,8 @@ struct Candidate {
   std::vector<UniqueFd> descriptors;                 // shm: channel, then the worker's memory
   transport::verbs::Introduction introduction = {};  // verbs: the worker's queue pair
   std::optional<transport::StreamKeys> keys = {};    // tcp: of what follows, when it is encrypted
+  Secret secret{};                                   // by which it has proven it
+  std::vector<ArrivedStream> streams = {};           // tcp: all of its, where there are several
 };
 
 struct Admitted {

@@ -65,7 +65,8 @@ PlaneJob::PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor
       cores_(cores),
       layout_(layout),
       bookkeeping_bytes_(bytes_of_bookkeeping(layout)),
-      connected_(seats(layout) * cores.cores().size()) {}
+      connected_(seats(layout) * cores.cores().size()),
+      gathered_(layout.tcp_streams) {}
 
 Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, const CoreSet& cores,
                                                    const Executor& pool) {
@@ -87,15 +88,30 @@ Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, cons
   return job;
 }
 
+Status PlaneJob::check_place(std::uint32_t worker, std::uint32_t core) const {
+  if (core < on_cores_.size() && worker < seats(layout_)) return {};
+  return {Code::kInvalidArgument, "no such core or worker"};
+}
+
 Status PlaneJob::take_place(std::uint32_t worker, std::uint32_t core) {
-  if (core >= on_cores_.size() || worker >= seats(layout_)) {
-    return {Code::kInvalidArgument, "no such core or worker"};
-  }
+  PHUB_RETURN_IF_ERROR(check_place(worker, core));
   const std::lock_guard lock(mutex_);
   const std::size_t place = worker * on_cores_.size() + core;
   if (connected_[place]) return {Code::kAlreadyExists, "connected already"};
   connected_[place] = true;
+  gathered_.forget(place);  // this member came another way, or one before it has gone
   return {};
+}
+
+Result<std::vector<ArrivedStream>> PlaneJob::gather(std::uint32_t worker, std::uint32_t core,
+                                                    ArrivedStream stream) {
+  PHUB_RETURN_IF_ERROR(check_place(worker, core));
+  const std::lock_guard lock(mutex_);
+  const std::size_t place = worker * on_cores_.size() + core;
+  if (connected_[place]) return Status(Code::kAlreadyExists, "connected already");
+  PHUB_ASSIGN_OR_RETURN(auto all, gathered_.add(place, std::move(stream)));
+  if (!all.empty()) connected_[place] = true;
+  return all;
 }
 
 void PlaneJob::give_place(std::uint32_t worker, std::uint32_t core) {
@@ -128,6 +144,10 @@ void PlaneJob::drop(std::uint32_t worker) {
 void PlaneJob::detach() {
   const std::lock_guard lock(setup);  // nobody is being connected
   is_detached = true;
+  {
+    const std::lock_guard places(mutex_);
+    gathered_.clear();
+  }
   for (std::size_t core = 0; core < on_cores_.size(); ++core) {
     cores_.cores()[core]->detach(on_cores_[core].get());
   }
@@ -175,7 +195,8 @@ void PlaneJob::add_to(Room& room, const Offered& offered) const {
   for (const auto& [device, memory] : verbs_) touched += memory->window_bytes();
   if (offered.sealing) {
     const auto connected = std::count(connected_.begin(), connected_.end(), true);
-    touched += static_cast<std::uint64_t>(connected) * transport::SealedStream::buffer_bytes();
+    touched += static_cast<std::uint64_t>(connected) * layout_.tcp_streams *
+               transport::SealedStream::buffer_bytes();
   }
   room.admitted_bytes += pinned + beyond;
   room.untouched_bytes += pinned - std::min(pinned, touched);

@@ -14,6 +14,7 @@
 
 #include "server/job/footprint.h"
 #include "server/plane/core_set.h"
+#include "server/plane/gathered_streams.h"
 #include "server/plane/windows/shm_memory.h"
 #include "server/plane/windows/verbs_memory.h"
 #include "server/process/host_memory.h"
@@ -30,6 +31,10 @@ class PlaneJob {
 
   // A worker has one connection to each core. Errors: kInvalidArgument, kAlreadyExists.
   Status take_place(std::uint32_t worker, std::uint32_t core);
+  // The same by tcp where there are several streams: the last of them takes it, and is returned
+  // with the others. Nothing: some are missing. Errors: also those of GatheredStreams::add.
+  Result<std::vector<ArrivedStream>> gather(std::uint32_t worker, std::uint32_t core,
+                                            ArrivedStream stream);
   void give_place(std::uint32_t worker, std::uint32_t core);
 
   // Its memory as the core's device sees it, made at the first call. REQUIRES: setup.
@@ -58,6 +63,7 @@ class PlaneJob {
 
  private:
   PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor& pool);
+  Status check_place(std::uint32_t worker, std::uint32_t core) const;
   // Of parameters and state: what has come into memory with the first rounds; and tables.
   std::uint64_t touched_bytes() const;
   std::uint64_t staging_bytes() const;  // tcp's
@@ -69,8 +75,9 @@ class PlaneJob {
   const std::uint64_t bookkeeping_bytes_;
   std::shared_ptr<JobMemory> memory_;
   JobOnCores on_cores_;
-  mutable std::mutex mutex_;     // of the two below; taken last
+  mutable std::mutex mutex_;     // of what is below; taken last
   std::vector<bool> connected_;  // [worker * cores + core]
+  GatheredStreams gathered_;     // the same
   std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs_;
 };
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <boost/asio/post.hpp>
+#include <utility>
 
 #include "common/transport/tcp/sealed_stream.h"
 
@@ -14,6 +15,16 @@ std::string_view name_of(transport::Kind kind) {
   return kind == transport::Kind::kVerbs ? "verbs" : "tcp";
 }
 
+// Encrypted where there are keys.
+Result<transport::TcpStream> stream_of(UniqueFd socket,
+                                       const std::optional<transport::StreamKeys>& keys) {
+  transport::TcpStream stream(std::move(socket));
+  if (!keys) return stream;
+  PHUB_ASSIGN_OR_RETURN(stream.sealed,
+                        transport::SealedStream::create(*keys, transport::HandshakeRole::kServer));
+  return stream;
+}
+
 }  // namespace
 
 void WorkerAdmission::admit(Candidate candidate, Done done) {
@@ -22,10 +33,30 @@ void WorkerAdmission::admit(Candidate candidate, Done done) {
   if (!job || job->layout().epoch != hello.epoch) {
     return done(Status(Code::kNotFound, "no such job"));
   }
-  if (Status taken = job->take_place(hello.worker, hello.core); !taken.ok()) return done(taken);
+  const Result<bool> taken = take_place(*job, candidate);
+  if (!taken) return done(taken.error());
+  if (!*taken) return done(Admitted());  // the worker opens its next one when it knows
   const auto shared = std::make_shared<Candidate>(std::move(candidate));  // a handler is copied
   boost::asio::post(job->setups,
                     [this, job, shared, done = std::move(done)] { done(admit(*job, *shared)); });
+}
+
+// False: it is one of several streams, of which others are missing. Of the last one all become the
+// candidate's.
+Result<bool> WorkerAdmission::take_place(PlaneJob& job, Candidate& candidate) {
+  const transport::Hello& hello = candidate.hello;
+  const bool is_stream = hello.kind == transport::Kind::kTcp &&
+                         (job.layout().tcp_streams > 1 || hello.channel_capacity > 0);
+  if (!is_stream) {
+    PHUB_RETURN_IF_ERROR(job.take_place(hello.worker, hello.core));
+    return true;
+  }
+  PHUB_ASSIGN_OR_RETURN(candidate.streams, job.gather(hello.worker, hello.core,
+                                                      {.index = hello.channel_capacity,
+                                                       .secret = candidate.secret,
+                                                       .socket = std::move(candidate.socket),
+                                                       .keys = std::move(candidate.keys)}));
+  return !candidate.streams.empty();
 }
 
 Result<Admitted> WorkerAdmission::admit(PlaneJob& job, Candidate& candidate) {
@@ -89,13 +120,19 @@ Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidat
 
 Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
-  transport::TcpStream stream(std::move(candidate.socket));
-  if (candidate.keys) {
-    PHUB_ASSIGN_OR_RETURN(stream.sealed, transport::SealedStream::create(
-                                             *candidate.keys, transport::HandshakeRole::kServer));
+  Core& core = *cores_.cores()[hello.core];
+  JobOnCore* const on_core = job.on_cores()[hello.core].get();
+  if (candidate.streams.empty()) {
+    PHUB_ASSIGN_OR_RETURN(auto stream, stream_of(std::move(candidate.socket), candidate.keys));
+    PHUB_RETURN_IF_ERROR(core.connect_tcp(on_core, hello.worker, std::move(stream)));
+    return Admitted();
   }
-  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_tcp(job.on_cores()[hello.core].get(),
-                                                               hello.worker, std::move(stream)));
+  std::vector<transport::TcpStream> streams;
+  for (ArrivedStream& arrived : candidate.streams) {
+    PHUB_ASSIGN_OR_RETURN(auto stream, stream_of(std::move(arrived.socket), arrived.keys));
+    streams.push_back(std::move(stream));
+  }
+  PHUB_RETURN_IF_ERROR(core.connect_tcp(on_core, hello.worker, std::move(streams)));
   return Admitted();
 }
 

@@ -23,6 +23,7 @@ class WorkerAdmission final : public Admission {
   void admit(Candidate candidate, Done done) override;
 
  private:
+  static Result<bool> take_place(PlaneJob& job, Candidate& candidate);
   Result<Admitted> admit(PlaneJob& job, Candidate& candidate);
   // These REQUIRE job.setup.
   Result<Admitted> connect(PlaneJob& job, Candidate& candidate);

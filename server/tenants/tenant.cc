@@ -57,10 +57,11 @@ Status admit_job(const Tenant& tenant, const Usage& usage, std::uint64_t connect
   if (quotas.connections != 0 && usage.connections + connections > quotas.connections) {
     return {
         Code::kResourceExhausted,
-        fmt::format("the job needs {} connections (workers x cores), tenant \"{}\" has {} of "
-                    "its quota of {}; use fewer workers, or let an administrator raise it "
-                    "(`phubctl tenant set {} --connections N`)",
-                    connections, tenant.name, usage.connections, quotas.connections, tenant.name)};
+        fmt::format(
+            "the job needs {} connections (workers x tcp_streams x cores), tenant \"{}\" has {} of "
+            "its quota of {}; use fewer workers, or let an administrator raise it "
+            "(`phubctl tenant set {} --connections N`)",
+            connections, tenant.name, usage.connections, quotas.connections, tenant.name)};
   }
   return {};
 }

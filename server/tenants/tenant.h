@@ -17,7 +17,7 @@ inline constexpr std::string_view kDefaultTenant = "default";
 // 0: no bound.
 struct Quotas {
   std::uint64_t memory_mib = 0;   // that all its jobs pin here
-  std::uint32_t connections = 0;  // workers x cores of its live jobs
+  std::uint32_t connections = 0;  // workers x tcp_streams x cores of its live jobs
   std::uint32_t jobs = 0;         // live ones
   std::uint32_t weight = 1;       // of its share of a core; never 0
   std::uint64_t disk_mib = 0;     // of its snapshots, those being written included

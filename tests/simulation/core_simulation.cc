@@ -17,6 +17,7 @@ class Simulation final : public OneCore<SimulatedJob> {
   explicit Simulation(std::uint64_t seed)
       : OneCore({.jobs_at_once = 4,
                  .workers_most = kWorkersMost,
+                 .streams_most = seed % 3 == 0 ? 3U : 1U,
                  .steps_to_a_job = 20,
                  .steps_to_a_kill = 400},
                 seed) {
@@ -59,7 +60,8 @@ class Simulation final : public OneCore<SimulatedJob> {
                      .weight = random_.one_in(4) ? random_.between(2, 5) : 1,
                      .rule = rule,
                      .loss_scaling = votes ? LossScaling::kVoted : LossScaling::kNone,
-                     .chunks_of_key = random_.between(1, 5)};
+                     .chunks_of_key = random_.between(1, 5),
+                     .tcp_streams = any_streams()};
     options.rounds = random_.between(1, 6);
     start(options);
   }

@@ -18,6 +18,7 @@ namespace phub::simulation {
 struct OneCoreOptions {
   std::uint32_t jobs_at_once = 1;
   std::uint32_t workers_most = 1;     // of a job: connections' ids are used again
+  std::uint32_t streams_most = 1;     // of a worker over tcp
   std::uint32_t steps_to_a_job = 10;  // about, from one to the next
   std::uint32_t steps_to_a_kill = 500;
 };
@@ -29,7 +30,7 @@ class OneCore {
   OneCore(const OneCoreOptions& options, std::uint64_t seed)
       : random_(seed), time_(seed ^ 0x5EEDULL), options_(options) {
     server::CoreOptions core;
-    core.max_connections = options.jobs_at_once * options.workers_most;
+    core.max_connections = options.jobs_at_once * options.workers_most * options.streams_most;
     core.own_thread = false;
     core.time = &time_;
     core_ = std::move(*server::Core::create(core));
@@ -49,6 +50,11 @@ class OneCore {
   }
 
  protected:
+  // Of each worker of a new job that comes by tcp.
+  std::uint32_t any_streams() {
+    return options_.streams_most == 1 ? 1 : random_.between(1, options_.streams_most);
+  }
+
   using Place = typename std::map<std::uint64_t, std::unique_ptr<Job>>::iterator;
 
   virtual void add_job() = 0;

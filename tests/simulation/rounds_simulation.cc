@@ -14,6 +14,7 @@ class Simulation final : public OneCore<QuorumJob> {
   explicit Simulation(std::uint64_t seed)
       : OneCore({.jobs_at_once = 3,
                  .workers_most = QuorumJob::kWorkersMost,
+                 .streams_most = seed % 3 == 0 ? 3U : 1U,
                  .steps_to_a_job = 10,
                  .steps_to_a_kill = 500},
                 seed) {
@@ -56,7 +57,8 @@ class Simulation final : public OneCore<QuorumJob> {
                      .rule = RuleKind::kSgd,
                      .rounds = any_policy(workers),
                      .hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F},
-                     .weight_decay = 0.0F};
+                     .weight_decay = 0.0F,
+                     .tcp_streams = any_streams()};
     options.pushes = random_.between(1, 12);
     begin(ids_, std::make_unique<QuorumJob>(options, *core_, random_));
   }

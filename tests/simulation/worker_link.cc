@@ -7,32 +7,67 @@ namespace {
 
 using testing::StreamsJob;
 
+// Of several streams those that are pumped and read in small pieces take turns.
 class TcpLink final : public WorkerLink {
  public:
-  TcpLink(StreamsJob& job, std::uint32_t worker) : job_(job), worker_(worker) {}
+  TcpLink(StreamsJob& job, std::uint32_t worker)
+      : job_(job), streams_(job.layout.tcp_streams), first_(job.stream(worker, 0)) {}
 
   bool connect(server::Core& core) override {
-    auto [own, cores] = transport::stream_pair();
-    if (!core.connect_tcp(job_.on_core.get(), worker_, std::move(cores)).ok()) return false;
-    job_.sockets[worker_] = std::move(own);
+    std::vector<UniqueFd> own(streams_);
+    std::vector<transport::TcpStream> cores;
+    for (UniqueFd& socket : own) {
+      auto [ours, its] = transport::stream_pair();
+      socket = std::move(ours);
+      cores.emplace_back(std::move(its));
+    }
+    const std::uint32_t worker = first_ / streams_;
+    const Status status = streams_ == 1
+                              ? core.connect_tcp(job_.on_core.get(), worker, std::move(cores[0]))
+                              : core.connect_tcp(job_.on_core.get(), worker, std::move(cores));
+    if (!status.ok()) return false;
+    std::move(own.begin(), own.end(), job_.sockets.begin() + first_);
     return true;
   }
   void push_later(std::uint32_t slot, float value, std::uint32_t epoch) override {
-    job_.send_later(worker_, job_.frame(slot, value, epoch));
+    job_.send_later(first_ + slot % streams_, job_.frame(slot, value, epoch));
   }
   void vote_later(const Vote& vote) override {
     const auto immediate = wire::immediate(wire::kVoteSlot, job_.layout.epoch);
-    job_.send_later(worker_, StreamsJob::frame_of(immediate, std::as_bytes(std::span(&vote, 1))));
+    job_.send_later(first_, StreamsJob::frame_of(immediate, std::as_bytes(std::span(&vote, 1))));
   }
-  void pump(std::size_t most) override { job_.pump(worker_, most); }
+  void pump(std::size_t most) override {
+    for_some(most, [&](std::uint32_t stream) { job_.pump(stream, most); });
+  }
   std::vector<Reply> take_replies(std::size_t most) override {
-    return job_.take_replies(worker_, most);
+    std::vector<Reply> all;
+    for_some(most, [&](std::uint32_t stream) {
+      const auto replies = job_.take_replies(stream, most);
+      all.insert(all.end(), replies.begin(), replies.end());
+    });
+    return all;
   }
-  void die() override { job_.sockets[worker_].reset(); }
+  // One stream that closes is as all of them.
+  void die() override {
+    for (std::uint32_t i = 0; i < streams_; ++i) {
+      if (turn_ % 2 == 0 || i == turn_ % streams_) job_.sockets[first_ + i].reset();
+    }
+  }
 
  private:
+  template <typename Do>
+  void for_some(std::size_t most, Do todo) {
+    ++turn_;
+    const bool is_hasty = most > 8000;
+    for (std::uint32_t i = 0; i < streams_; ++i) {
+      if (is_hasty || i == turn_ / 2 % streams_) todo(first_ + i);  // pump and read by turns
+    }
+  }
+
   StreamsJob& job_;
-  std::uint32_t worker_;
+  std::uint32_t streams_;
+  std::uint32_t first_;
+  std::uint32_t turn_ = 0;
 };
 
 // A local worker: gradients in memory that it shares, parameters in the job's.

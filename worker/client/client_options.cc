@@ -69,7 +69,8 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .encoding = options.compress.encoding,
           .rounds = options.rounds,
           .watch_values = options.watch_values,
-          .checksums = options.checksums};
+          .checksums = options.checksums,
+          .tcp_streams = options.tcp_streams};
 }
 
 Status check_hyper(const ClientOptions& options, const Hyper& hyper) {
@@ -101,6 +102,26 @@ Status check_vote(const ClientOptions& options, const Vote& vote) {
   return {};
 }
 
+namespace {
+Status check_streams(const ClientOptions& options) {
+  const std::string said = "tcp_streams of " + std::to_string(options.tcp_streams);
+  if (options.tcp_streams == 0 || options.tcp_streams > kMaxTcpStreams) {
+    return {Code::kInvalidArgument,
+            said + " is outside the allowed range of 1 to " + std::to_string(kMaxTcpStreams)};
+  }
+  if (options.tcp_streams == 1) return {};
+  if (options.transport != "auto" && options.transport != "tcp") {
+    return {Code::kInvalidArgument, said + " contradicts transport \"" + options.transport +
+                                        "\"; use \"tcp\" or \"auto\", or leave them out"};
+  }
+  if (options.racks.empty()) return {};
+  return {Code::kInvalidArgument,
+          said +
+              " contradicts racks, whose servers are joined by one stream to a core; leave one "
+              "of the two out"};
+}
+}  // namespace
+
 Status check_options(const ClientOptions& options) {
   if (options.servers.empty()) {
     return {Code::kInvalidArgument, "servers: empty; name at least one control address"};
@@ -110,6 +131,7 @@ Status check_options(const ClientOptions& options) {
     return {Code::kInvalidArgument,
             "transport: \"" + options.transport + "\" is none of auto, shm, tcp, verbs"};
   }
+  PHUB_RETURN_IF_ERROR(check_streams(options));
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
   const std::uint32_t buffer = options.links.tcp_buffer_kib;

@@ -43,6 +43,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
                   .plan = std::move(plan),
                   .wire_type = options.wire_type,
                   .congestion_control = congestion_control,
+                  .tcp_streams = options.tcp_streams,
                   .tcp_delay = options.links.tcp_delay,
                   .timeout = options.timeout,
                   .has_quorum = !options.rounds.waits_for_all(),

@@ -75,6 +75,9 @@ struct ClientOptions {
   std::uint32_t chunk_bytes = 32 * 1024;
   WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
   bool checksums = false;  // of each pushed chunk; the server that finds another ends the job
+  // To each core that is reached by tcp, 1 to 16, for links that are long and fast; the same at
+  // each worker. Not with another transport, nor with racks.
+  std::uint32_t tcp_streams = 1;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
 };

@@ -85,6 +85,7 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   PHUB_RETURN_IF_ERROR(read_word("watch_values", options.watch_values, phub::parse_watch_values,
                                  result.watch_values));
   result.checksums = options.checksums != 0;
+  if (options.tcp_streams != 0) result.tcp_streams = options.tcp_streams;
   result.hyper = {.learning_rate = options.learning_rate,
                   .momentum = options.momentum,
                   .gradient_scale = options.gradient_scale};

@@ -60,6 +60,8 @@ typedef struct {
                     the job */
   int hogwild; /* 1: of quorum 1, late "add", over shm, rule "sgd" or "elastic": workers change the
                   shared parameters themselves, without locks; read them as others write */
+  uint32_t tcp_streams; /* to each core that is reached by tcp, 1 to 16; 0: 1; the same at each
+                           worker */
 } phub_options;
 
 typedef struct {

@@ -179,6 +179,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_encoding(spec));
   PHUB_RETURN_IF_ERROR(validate_rounds(spec));
   PHUB_RETURN_IF_ERROR(validate_checksums(spec));
+  PHUB_RETURN_IF_ERROR(validate_streams(spec));
   PHUB_RETURN_IF_ERROR(validate_watch(spec));
   return validate_keys(spec, limits);
 }

@@ -104,6 +104,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(
       same("watch_values", name_of(existing.watch_values), name_of(joining.watch_values)));
   PHUB_RETURN_IF_ERROR(same("checksums", existing.checksums, joining.checksums));
+  PHUB_RETURN_IF_ERROR(same("tcp_streams", existing.tcp_streams, joining.tcp_streams));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 

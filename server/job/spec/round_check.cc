@@ -160,6 +160,25 @@ Status validate_checksums(const JobSpec& spec) {
       spec.racks.size());
 }
 
+Status validate_streams(const JobSpec& spec) {
+  if (spec.tcp_streams == 1) return {};
+  if (spec.tcp_streams == 0 || spec.tcp_streams > kMaxTcpStreams) {
+    return invalid("tcp_streams: {}, allowed are 1 to {}", spec.tcp_streams,
+                   std::uint32_t{kMaxTcpStreams});
+  }
+  if (!spec.racks.empty()) {
+    return invalid(
+        "tcp_streams: {} are for jobs of one rack, but racks has {}, whose servers are joined by "
+        "one stream to a core. Leave tcp_streams out, or choose one rack",
+        spec.tcp_streams, spec.racks.size());
+  }
+  if (!spec.rounds.hogwild) return {};
+  return invalid(
+      "tcp_streams: {} contradicts rounds.hogwild, whose workers come by shm; leave one of the two "
+      "out",
+      spec.tcp_streams);
+}
+
 Status validate_watch(const JobSpec& spec) {
   const bool fails = spec.watch_values == WatchValues::kFail;
   if (!fails || spec.loss_scale.kind != LossScaling::kVoted) return {};

@@ -1,4 +1,5 @@
-// What a job's rounds may be, how its pushes are encoded, and who looks at their values.
+// What a job's rounds may be, how its pushes are encoded and carried, and who looks at their
+// values.
 //
 // Pure functions; any thread.
 #pragma once
@@ -12,6 +13,7 @@ namespace phub::server {
 Status validate_encoding(const JobSpec& spec);
 Status validate_rounds(const JobSpec& spec);
 Status validate_checksums(const JobSpec& spec);
+Status validate_streams(const JobSpec& spec);
 Status validate_watch(const JobSpec& spec);
 
 }  // namespace phub::server

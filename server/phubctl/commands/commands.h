@@ -55,6 +55,7 @@ struct JobOptions {
   std::string encoding = "dense";
   std::string watch_values = "off";
   bool checksums = false;
+  std::uint32_t tcp_streams = 1;
   std::string rule = "sum";
   std::string order = "deterministic";
   std::uint32_t chunk_kib = 32;

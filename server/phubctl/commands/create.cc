@@ -250,6 +250,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   spec.set_encoding(encoding);
   spec.set_watch_values(watch);
   spec.set_checksums(options.checksums);
+  if (options.tcp_streams != 1) spec.set_tcp_streams(options.tcp_streams);
   spec.set_rule(rule);
   spec.set_order(order);
   spec.set_chunk_bytes(options.chunk_kib * kKibibyte);

@@ -127,6 +127,9 @@ std::string summary_text(const control::JobInfo& job) {
     table.add({"watch values", enum_word(spec.watch_values())});
   }
   if (spec.checksums()) table.add({"checksums", "of each push"});
+  if (spec.tcp_streams() > 1) {
+    table.add({"tcp streams", fmt::format("{} of each worker to each core", spec.tcp_streams())});
+  }
   table.add({"chunk size", human_bytes(spec.chunk_bytes())});
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
   table.add({"momentum", fmt::format("{}", spec.momentum())});

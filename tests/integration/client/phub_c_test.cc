@@ -339,8 +339,8 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
        {phub_register_keys(failed, kKeys.data(), kKeys.size()),
         phub_add_keys(failed, kKeys.data(), kKeys.size()), phub_push(failed, 0),
         phub_wait(failed, 0), phub_wait_all(failed), phub_wait_for(failed, 0, 1),
-        phub_push_pull(failed, 0), phub_initialise(failed), phub_snapshot(failed, nullptr), phub_set_hyper(failed, 1, 1, 1),
-        phub_set_samples(failed, 1), phub_vote(failed, 0, 1)}) {
+        phub_push_pull(failed, 0), phub_initialise(failed), phub_snapshot(failed, nullptr),
+        phub_set_hyper(failed, 1, 1, 1), phub_set_samples(failed, 1), phub_vote(failed, 0, 1)}) {
     CHECK(status == 1);
   }
   CHECK(failed.error() == said);
@@ -363,6 +363,18 @@ TEST_CASE("what a quorum contradicts is refused by name, at the join") {
   const Worker without(place.options);
   CHECK(phub_register_keys(without, kKeys.data(), kKeys.size()) != 0);
   CHECK_THAT(without.error(), Contains("mean nothing without rounds.quorum"));
+}
+
+TEST_CASE("several tcp streams exchange what one does, and contradict shm") {
+  Place place;
+  place.options.tcp_streams = 3;
+  CHECK_THAT(Worker(place.options).error(), Contains("tcp_streams of 3 contradicts"));
+  place.options.transport = "tcp";
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    for (const std::uint32_t key : {0U, 1U}) worker.gradient(key)[2] = 4.0F;
+    const std::string wrong = exchange(worker);
+    return wrong.empty() && worker.parameter(1)[2] != 8.0F ? "a wrong sum" : wrong;
+  }) == kNothingWrong);
 }
 
 TEST_CASE("a key that does not exist is refused, and the client goes on") {

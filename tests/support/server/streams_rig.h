@@ -31,13 +31,16 @@ struct StreamsJobOptions {
   RoundPolicy rounds = {};
   Hyper hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
   float weight_decay = 0.01F;
+  std::uint32_t tcp_streams = 1;  // then what is said of a worker below is of one of its streams
 };
 
 // One job on the core, and its workers' ends of the streams.
 class StreamsJob {
  public:
   explicit StreamsJob(const StreamsJobOptions& options)
-      : sockets(options.workers), unsent(options.workers), received(options.workers) {
+      : sockets(std::size_t{options.workers} * options.tcp_streams),
+        unsent(sockets.size()),
+        received(sockets.size()) {
     PlanInput input;
     for (std::uint32_t left = options.chunks, chunks = 0; left > 0; left -= chunks) {
       chunks = std::min(left, options.chunks_of_key);
@@ -59,10 +62,16 @@ class StreamsJob {
     layout.loss_scale.kind = options.loss_scaling;
     layout.rounds = options.rounds;
     layout.deterministic = options.rounds.waits_for_all();
+    layout.tcp_streams = options.tcp_streams;
     layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     PHUB_CHECK(layout.plan->chunks.size() == options.chunks, "no chunk is cut");
     memory = std::move(*server::JobMemory::create(layout));
     on_core = std::move(*server::JobOnCore::create(layout, 0, memory));
+  }
+
+  // Which stream of the worker carries the chunk.
+  std::uint32_t stream(std::uint32_t worker, std::uint32_t slot) const {
+    return worker * layout.tcp_streams + slot % layout.tcp_streams;
   }
 
   // A push of the chunk, every element of it `value`, as it goes over the stream.
@@ -147,7 +156,7 @@ class StreamsJob {
   server::JobLayout layout;
   std::shared_ptr<server::JobMemory> memory;
   std::unique_ptr<server::JobOnCore> on_core;
-  // By worker.
+  // By worker, and stream by stream.
   std::vector<UniqueFd> sockets;
   struct Unsent {
     std::vector<std::byte> bytes;
@@ -180,9 +189,19 @@ class StreamsRig {
     return job;
   }
   void connect(StreamsJob& job, std::uint32_t worker) const {
-    auto [own, cores] = transport::stream_pair();
-    job.sockets[worker] = std::move(own);
-    PHUB_CHECK(core->connect_tcp(job.on_core.get(), worker, std::move(cores)).ok(), "room for it");
+    PHUB_CHECK(try_to_connect(job, worker).ok(), "room for it");
+  }
+  Status try_to_connect(StreamsJob& job, std::uint32_t worker) const {
+    std::vector<transport::TcpStream> streams;
+    for (std::uint32_t i = 0; i < job.layout.tcp_streams; ++i) {
+      auto [own, cores] = transport::stream_pair();
+      job.sockets[job.stream(worker, i)] = std::move(own);
+      streams.emplace_back(std::move(cores));
+    }
+    if (streams.size() > 1) {
+      return core->connect_tcp(job.on_core.get(), worker, std::move(streams));
+    }
+    return core->connect_tcp(job.on_core.get(), worker, std::move(streams[0]));
   }
   void remove(const StreamsJob& job) {
     core->detach(job.on_core.get());

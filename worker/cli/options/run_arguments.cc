@@ -150,6 +150,10 @@ Status check_servers(const WorkerConfig& config) {
         "checksums: are of what servers are sent; give their addresses with --server, or remove "
         "it"};
   }
+  if (config.tcp_streams() > 1) {
+    return {Code::kInvalidArgument,
+            "tcp_streams: are to servers; give their addresses with --server, or remove it"};
+  }
   if (config.workers() > 1) {
     return {Code::kInvalidArgument,
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
@@ -245,6 +249,8 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   command.add_flag_callback(
       "--checksums", [&o] { o.overrides.set_checksums(true); },
       "A checksum goes with each pushed chunk; another one at the server ends the job");
+  add("--tcp-streams", "tcp_streams", "N",
+      "Connections by tcp to each core of a server, for links that are long and fast");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");
   add("--metrics", "train.metrics", "FILE", "Write metrics to this file, one JSON object a line");
   add("--tensorboard", "train.tensorboard", "FOLDER", "Write event files for TensorBoard");

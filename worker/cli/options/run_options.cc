@@ -252,6 +252,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .chunk_bytes = config.chunk_kib() * 1024,
           .watch_values = parse_watch_values(config.watch_values()).value(),
           .checksums = config.checksums(),
+          .tcp_streams = config.tcp_streams(),
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};
 }

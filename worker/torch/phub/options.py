@@ -49,6 +49,7 @@ class Options:
     turns: bool = False
     checksums: bool = False
     hogwild: bool = False
+    tcp_streams: int = 0  # to each core of a server that is reached by tcp, up to 16; 0: 1
 
     def for_c(self) -> _library.Options:
         """Raises Error where it names no server."""

@@ -268,5 +268,25 @@ TEST_CASE("checksums contradict racks, and gradients that stay on the GPU") {
              Contains("checksums:") && Contains("train.gpu_direct") && Contains("\"auto\""));
 }
 
+TEST_CASE("several tcp streams contradict racks and other transports, and are at most 16") {
+  const auto told = [](const std::string& more) {
+    const auto config =
+        parse_worker_config("data { path: \"x\" } servers: \"a:1\" workers: 2 " + more, "w");
+    return config ? "no error " + std::to_string(config->tcp_streams()) : config.error().message();
+  };
+  CHECK(told("") == "no error 1");
+  CHECK(told("tcp_streams: 16") == "no error 16");
+  CHECK(told("tcp_streams: 4 transport: \"tcp\"") == "no error 4");
+  CHECK_THAT(told("tcp_streams: 17"), Contains("tcp_streams: 17") && Contains("1 to 16"));
+  CHECK_THAT(told("tcp_streams: 0"), Contains("tcp_streams: 0") && Contains("1 to 16"));
+  for (const std::string other : {"shm", "verbs"}) {
+    CHECK_THAT(told("transport: \"" + other + "\" tcp_streams: 2"),
+               Contains("tcp_streams:") && Contains("with this transport"));
+  }
+  CHECK_THAT(
+      told("tcp_streams: 2 racks { name: \"a\" workers: 1 } racks { name: \"b\" workers: 1 }"),
+      Contains("tcp_streams:") && Contains("contradicts racks"));
+}
+
 }  // namespace
 }  // namespace phub

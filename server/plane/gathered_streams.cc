@@ -1,0 +1,45 @@
+#include "server/plane/gathered_streams.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/transport/handshake.h"
+
+namespace phub::server {
+
+Result<std::vector<ArrivedStream>> GatheredStreams::add(std::size_t place, ArrivedStream stream) {
+  const std::uint32_t index = stream.index;
+  if (index >= streams_) {
+    return Status(Code::kInvalidArgument,
+                  "stream " + std::to_string(index) + ": of a worker there are " +
+                      std::to_string(streams_) + " to a core (tcp_streams), from 0 on");
+  }
+  Place& waiting = places_[place];
+  const bool is_anothers =
+      !waiting.empty() && !transport::equal_constant_time(waiting.front().secret, stream.secret);
+  if (is_anothers) waiting.clear();
+  const bool is_there = std::any_of(waiting.begin(), waiting.end(),
+                                    [&](const auto& other) { return other.index == index; });
+  if (is_there) {
+    return Status(Code::kAlreadyExists, "stream " + std::to_string(index) +
+                                            " is there already, beside " +
+                                            std::to_string(waiting.size() - 1) + " others of " +
+                                            std::to_string(streams_));
+  }
+  waiting.push_back(std::move(stream));
+  if (waiting.size() < streams_) return std::vector<ArrivedStream>();
+  std::vector<ArrivedStream> all = std::move(waiting);
+  places_.erase(place);
+  std::sort(all.begin(), all.end(),
+            [](const auto& one, const auto& other) { return one.index < other.index; });
+  return all;
+}
+
+std::size_t GatheredStreams::waiting() const {
+  std::size_t sockets = 0;
+  for (const auto& [place, streams] : places_) sockets += streams.size();
+  return sockets;
+}
+
+}  // namespace phub::server
