@@ -37,7 +37,8 @@ find_program(PHUB_PYTHON3 python3 REQUIRED)
 function(phub_install_manual name component)
   list(JOIN ARGN "\" \"" command)
   install(CODE "
-    set(made \"${PROJECT_BINARY_DIR}/manual\")
+    # Of its own: who installs may not write to the build folder, and leaves nothing there that its owner may not.
+    execute_process(COMMAND mktemp -d OUTPUT_VARIABLE made OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     execute_process(COMMAND \"${PHUB_PYTHON3}\" -B \"${PROJECT_SOURCE_DIR}/deploy/manual/make.py\"
       \"${PROJECT_VERSION}\" \"\${made}\" ${name} \"${command}\" COMMAND_ERROR_IS_FATAL ANY)
     file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\" TYPE FILE
@@ -45,7 +46,8 @@ function(phub_install_manual name component)
     file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions\"
       TYPE FILE FILES \"\${made}/${name}\")
     file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/site-functions\"
-      TYPE FILE FILES \"\${made}/_${name}\")" COMPONENT ${component})
+      TYPE FILE FILES \"\${made}/_${name}\")
+    file(REMOVE_RECURSE \"\${made}\")" COMPONENT ${component})
 endfunction()
 phub_install_manual(phub-server server $<TARGET_FILE:phub-server>)
 phub_install_manual(phub-worker worker $<TARGET_FILE:phub-worker>)
