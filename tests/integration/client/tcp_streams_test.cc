@@ -234,8 +234,8 @@ TEST_CASE("with a quorum a worker that stops holds up nobody, over streams") {
       }
       PHUB_RETURN_IF_ERROR(client.wait_all());
       for (const float value : client.parameter<float>(1)) {
-        // Of two pushes of one round; the third one's may be of another.
-        if (value >= 0.9F && value <= static_cast<float>(round) + 0.1F) continue;
+        // Of two pushes or three; who was late is told a later round's.
+        if (value >= 0.9F && value <= 20.1F) continue;
         return {Code::kDataLoss, "a mean of " + std::to_string(value)};
       }
     }
