@@ -120,7 +120,8 @@ def two_of_three():
 
 def wrong_calls():
     begin()
-    fails(lambda: dist.send(torch.ones(1), RANK), f"rank {RANK} of 2 cannot send to rank {RANK}")
+    group = dist.distributed_c10d._get_default_group()  # 2 itself refuses a rank's own
+    fails(lambda: group.send([torch.ones(1)], RANK, 0), f"rank {RANK} of 2 cannot send to rank {RANK}")
     if RANK == 0:
         fails(lambda: dist.send(torch.ones(3), 1, tag=4), "send of 12 bytes to rank 1 with tag 4", "room for 8 bytes")
         dist.send(torch.ones(2), 1, tag=4)
