@@ -1,55 +1,96 @@
 """A rank of PyTorch's own tests of torch.distributed, one test after another in one process.
 
-Usage: torch_suite_rank.py NAME...; the environment says BACKEND, RANK, WORLD_SIZE, TEMP_DIR and MASTER_ADDR. A line for
-each test: "ok NAME", "skipped NAME". The first that fails ends the process.
+Usage: torch_suite_rank.py NAME...; without names it lists what there is. The environment says BACKEND, RANK, WORLD_SIZE,
+TEMP_DIR and MASTER_ADDR. A line for each test: "ok NAME SECONDS", "skipped NAME SECONDS". The first that fails ends the
+process.
 """
+import datetime
 import os
+import pathlib
 import sys
+import threading
+import time
 import unittest
 
 import torch
 import torch.distributed as dist
-from torch.testing._internal.common_distributed import DistTestCases
 
 import phub.torch.distributed
 
-BACKEND, RANK = os.environ["BACKEND"], int(os.environ["RANK"])
-for feature in ("ddp", "plugin"):
-    DistTestCases.backend_feature[feature].add("phub")
+BACKEND, RANK, RANKS = os.environ["BACKEND"], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
-from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend  # noqa: E402
+
+class AlsoGloo(str):
+    """A backend's name for tests that ask whether it is "gloo" before they begin: they are to run for this one too."""
+
+    def __eq__(self, other):
+        return other == "gloo" or str.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash("gloo")
+
+
+environment = os.environ
+os.environ = {**environment, "BACKEND": AlsoGloo(BACKEND)}  # from where the tests have it when they are imported
+from torch.testing._internal.distributed import distributed_test as theirs  # noqa: E402
+os.environ = environment
+
+if BACKEND == "phub":  # PyTorch's own takes no backend but Gloo
+    dist.monitored_barrier = phub.torch.distributed.monitored_barrier
 
 SKIPPED = range(70, 90)  # exit statuses of what a rank cannot do, common_distributed's TEST_SKIPS
 
 
-class Suite(TestDistBackend, DistributedTest._DistTestBase):
+class Suite(theirs.TestDistBackend, theirs.DistributedTest._DistTestBase):
     pass
 
 
+def all_are_here(name):
+    """Without the group, which may have failed as the test wanted: what a rank still uses of another's stays."""
+    folder = pathlib.Path(os.environ["TEMP_DIR"]) / "ended"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.{RANK}").touch()
+    while not all((folder / f"{name}.{rank}").exists() for rank in range(RANKS)):
+        threading.Event().wait(0.01)
+
+
 def run(name):
+    began = time.monotonic()
     test = Suite(name)
     test.rank = RANK
     test.file_name = os.path.join(os.environ["TEMP_DIR"], name)
-    dist.init_process_group(BACKEND, init_method="file://" + test.file_name, rank=RANK,
-                            world_size=int(os.environ["WORLD_SIZE"]))
+    seconds = theirs.CUSTOM_PG_TIMEOUT.get(name, theirs.default_pg_timeout)
+    dist.init_process_group(BACKEND, init_method="file://" + test.file_name, rank=RANK, world_size=RANKS,
+                            timeout=datetime.timedelta(seconds=seconds))
     said = "ok"
     try:
-        getattr(test, name)()
+        call = getattr(test, name)
+        if getattr(call, "__unittest_skip__", False):
+            raise unittest.SkipTest
+        call()
     except unittest.SkipTest:
         said = "skipped"
     except SystemExit as end:
         if end.code not in SKIPPED:
             raise
         said = "skipped"
+    all_are_here(name)
     if dist.is_initialized():
-        dist.barrier()  # what a rank is still reading of another's files stays
         dist.destroy_process_group()
-    print(said, name, flush=True)
+    # Their own barrier counts from 0 in each test.
+    theirs.Barrier.barrier_id = 0
+    (pathlib.Path(os.environ["TEMP_DIR"]) / "barrier" / str(os.getpid())).unlink(missing_ok=True)
+    all_are_here(f"{name} and next")
+    print(said, name, round(time.monotonic() - began, 1), flush=True)
 
 
 if __name__ == "__main__":
-    assert BACKEND == "gloo" or phub.torch.distributed.Group
     torch.set_num_threads(1)
+    if len(sys.argv) == 1:
+        print(*unittest.TestLoader().getTestCaseNames(Suite), sep="\n")
     for each in sys.argv[1:]:
         print("begin", each, flush=True)
         run(each)

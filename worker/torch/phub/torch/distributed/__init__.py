@@ -14,7 +14,24 @@ import torch.distributed as dist
 
 from phub.torch.distributed._group import Group
 
-__all__ = ["Group"]
+__all__ = ["Group", "monitored_barrier"]
+
+
+def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+    """torch.distributed.monitored_barrier, which takes no backend but Gloo, for groups of "phub"; others are handed on.
+
+    Every rank of the group (None: the default one) calls it, one thread at a time. `timeout`: a timedelta, or seconds; None:
+    the group's. Raises Error, a RuntimeError: at rank 0 the message names the first rank that did not come, with
+    `wait_all_ranks` all of them, and at the others it says that rank 0 did not pass. The group goes on.
+    """
+    if group == dist.GroupMember.NON_GROUP_MEMBER:
+        return
+    # torch's own default group: what it gives out under public names differs between 1.13 and 2.
+    own = dist.distributed_c10d._get_default_group() if group is None else group
+    if isinstance(own, Group):
+        own.monitored_barrier(timeout, wait_all_ranks)
+    else:
+        dist.monitored_barrier(group, timeout, wait_all_ranks)
 
 
 def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Group:

@@ -1,13 +1,14 @@
 """Sums of float32 over a job whose keys come as they are needed.
 
-A key is a size: 256 elements, and then each power of two up to 4 Mi. Ranks call the same collectives in the same order,
-so all of them add the same key at the same time; behind the values is how many the whole collective has, which must be the same at all.
-What is larger goes in turns over the largest key.
+A key is a size: 256 elements, and then each power of two up to 4 Mi. A tensor goes over several of them at once, so that
+little is sent in vain; what is larger than the largest goes over it in turns. Ranks call the same collectives in the same
+order, so all of them add the same keys at the same time; behind the values is how many the whole collective has, which
+must be the same at all.
 """
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -17,6 +18,8 @@ from phub.options import Options
 from phub.torch import _tensors
 
 SMALLEST, LARGEST = 2**8, 2**22  # elements: at most 14 sets of added keys
+# What may be sent in vain: this part of a tensor, or so many elements, which cost less than a further key.
+_VAIN_PART, _VAIN_ELEMENTS = 8, 2**12
 # A length is seven digits of 64, and their squares: of at most 4,096 ranks float32 has the sums exactly, and these are of
 # equal ones only where ranks * the sum of squares is the square of the sum (Cauchy and Schwarz).
 _DIGITS, _DIGIT_BITS = 7, 6
@@ -29,6 +32,20 @@ def key_size(elements: int) -> int:
     while size < min(elements, LARGEST):
         size *= 2
     return size
+
+
+def key_sizes(elements: int) -> List[int]:
+    """Of the keys that a tensor goes over, one after another; only the last has more room than it needs."""
+    in_vain = max(elements // _VAIN_PART, _VAIN_ELEMENTS)
+    sizes: List[int] = []
+    left = elements
+    while left > 0:
+        size = key_size(left)
+        if size - left > in_vain:
+            size //= 2
+        sizes.append(size)
+        left -= size
+    return sizes
 
 
 class Exchange:
@@ -54,26 +71,45 @@ class Exchange:
         if self._client is not None:
             self._client._handle.leave.detach()
 
+    def explained(self, failure: BaseException) -> BaseException:
+        """With what the servers were told to wait, where they have."""
+        if isinstance(failure, Error) and str(failure).startswith("DEADLINE_EXCEEDED"):
+            return Error(f"the group's timeout of {self._options.timeout:g} s has passed: {failure}")
+        return failure
+
     def sum(self, values: torch.Tensor) -> torch.Tensor:
         """Of all ranks' `values`, flat float32 of the same length everywhere, added in the order of ranks."""
         result = torch.empty_like(values)
-        for begin in range(0, values.numel(), LARGEST):
-            self._sum(values[begin:begin + LARGEST], result[begin:begin + LARGEST], values.numel())
+        sizes = key_sizes(values.numel())
+        for size in sizes:
+            if size not in self._views:
+                self._add(size)
+        under_way: Dict[int, Tuple[int, int]] = {}  # by key: which elements
+        begin = 0
+        for size in sizes:
+            if size in under_way:
+                self._take(size, result[slice(*under_way.pop(size))], values.numel())
+            under_way[size] = begin, min(begin + size, values.numel())
+            self._push(size, values[slice(*under_way[size])], values.numel())
+            begin += size
+        for size, part in under_way.items():
+            self._take(size, result[slice(*part)], values.numel())
         return result
 
-    def _sum(self, values: torch.Tensor, result: torch.Tensor, whole: int) -> None:
-        size = key_size(values.numel())
-        if size not in self._views:
-            self._add(size)
-        gradient, parameter = self._views[size]
+    def _push(self, size: int, values: torch.Tensor, whole: int) -> None:
+        gradient = self._views[size][0]
         gradient[:values.numel()].copy_(values)
         gradient[size:].copy_(length_words(whole))
         assert self._client is not None
         self._client.push(f"{size} elements")
+
+    def _take(self, size: int, result: torch.Tensor, whole: int) -> None:
+        assert self._client is not None
         self._wait(self._client, f"{size} elements")
+        parameter = self._views[size][1]
         if not are_equal(parameter[size:], self._options.workers):
             raise Error(f"ranks have tensors of different sizes in one collective; this one's has {whole} elements")
-        result.copy_(parameter[:values.numel()])
+        result.copy_(parameter[:result.numel()])
 
     def _add(self, size: int) -> None:
         name = f"{size} elements"

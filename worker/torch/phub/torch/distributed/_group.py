@@ -11,12 +11,16 @@ import torch.distributed as dist
 
 from phub.errors import Error
 from phub.options import Options
-from phub.torch.distributed import _reduce
+from phub.torch.distributed import _peers, _reduce, _sparse
+from phub.torch.distributed._board import Board
 from phub.torch.distributed._exchange import Exchange
 from phub.torch.distributed._host import HostCopy, flat
+from phub.torch.distributed._messages import Receive, Send
+from phub.torch.distributed._monitor import Monitor
 from phub.torch.distributed._work import Collective, GroupThread
 
 _SECONDS_MAX = 3600.0  # that the servers wait for a start
+_NAME = "phub_job"
 
 
 class Group(dist.ProcessGroup):  # type: ignore[misc]
@@ -26,10 +30,14 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
         super().__init__(rank, size)
         self._rank, self._size = rank, size
-        options = Options(job=_agree_on_name(store, rank), workers=size, worker_index=rank, rule="sum",
-                          timeout=min(timeout.total_seconds(), _SECONDS_MAX))
-        options.for_c()
+        self._seconds = min(timeout.total_seconds(), _SECONDS_MAX)
+        board = Board(store)
+        options = Options(job=_agree_on_name(board, rank, self._seconds), workers=size, worker_index=rank, rule="sum",
+                          timeout=self._seconds)
+        servers = options.for_c().servers.decode()
         self._thread = GroupThread(Exchange(options))
+        self._peers = _peers.Peers(board, rank, size, servers, self._seconds)
+        self._monitor = Monitor(board, rank, size)
 
     def getBackendName(self) -> str:
         return "phub"
@@ -43,7 +51,18 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
     # ---- reductions ---------------------------------------------------------------------------------
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Collective:
+        if any(tensor.layout == torch.sparse_coo for tensor in tensors):
+            return self._sum_sparse(tensors, _op_of(opts))
         return self._reduce(tensors, _op_of(opts), None)
+
+    def _sum_sparse(self, tensors: List[torch.Tensor], op: str) -> Collective:
+        for tensor in tensors:
+            _sparse.check(tensor, op)
+
+        def call(exchange: Exchange) -> None:
+            for tensor in tensors:
+                tensor.copy_(_sparse.summed(exchange, tensor, self._rank, self._size))
+        return self._begin(tensors, call)
 
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Collective:
         return self._reduce(tensors, _op_of(opts), None)
@@ -187,15 +206,27 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             exchange.sum(torch.zeros(1))
         return self._begin([], call)
 
-    # ---- what there is not --------------------------------------------------------------------------
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """As torch.distributed.monitored_barrier, which takes no backend but Gloo. `timeout`: a timedelta, or seconds."""
+        seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
+        self._monitor.wait(self._seconds if seconds is None else float(seconds), wait_all_ranks)
 
-    def send(self, *_: Any) -> Collective:
-        raise Error("phub: there is no send: servers add up what all ranks have; use a second group with backend gloo")
+    # ---- from one rank to another: not over the servers ----------------------------------------------
 
-    def recv(self, *_: Any) -> Collective:
-        raise Error("phub: there is no recv: servers add up what all ranks have; use a second group with backend gloo")
+    def send(self, tensors: List[torch.Tensor], to: int, tag: int = 0) -> Send:
+        return self._peers.send(tensors[0], to, tag)
 
-    recv_anysource = recv
+    def recv(self, tensors: List[torch.Tensor], source: int, tag: int = 0) -> Receive:
+        return self._peers.receive(tensors[0], source, tag)
+
+    def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Receive:
+        return self._peers.receive(tensors[0], None, tag)
+
+    def _start_coalescing(self, *_: Any) -> None:
+        """What follows until the end may be one; here each goes by itself."""
+
+    def _end_coalescing(self, *_: Any) -> None:
+        pass
 
 
 def _op_of(opts: Any) -> str:
@@ -207,8 +238,12 @@ def _check_parts(parts: Sequence[torch.Tensor], size: int, what: str) -> None:
         raise ValueError(f"phub: {what} has {len(parts)} tensors for {size} ranks; give one for each")
 
 
-def _agree_on_name(store: Any, rank: int) -> str:
+def _agree_on_name(board: Board, rank: int, seconds: float) -> str:
     """A name that no other group has, of this run or another."""
     if rank == 0:
-        store.set("phub_job", f"{os.environ.get('PHUB_JOB', 'torch')}-group-{uuid.uuid4().hex[:12]}")
-    return store.get("phub_job").decode()
+        _peers.make_secret(board)
+        board.write(_NAME, f"{os.environ.get('PHUB_JOB', 'torch')}-group-{uuid.uuid4().hex[:12]}")
+    name = board.read(_NAME, seconds)
+    if name is None:
+        raise Error(f"after a timeout of {seconds:g} s rank 0 has not begun the group")
+    return name

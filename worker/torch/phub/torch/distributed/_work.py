@@ -1,14 +1,15 @@
-"""A group's thread, and what callers have of a collective that it makes."""
+"""A group's thread, and what callers have of what is under way."""
 from __future__ import annotations
 
 import atexit
+import collections
 import datetime
 import os
 import queue
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional
 
 import torch
 from torch._C._distributed_c10d import Work as _Work
@@ -17,60 +18,61 @@ from phub.errors import Error, ForkedError
 from phub.torch.distributed._exchange import Exchange
 
 _SLICE = 0.1  # seconds; a wait looks at signals so often
-_KEPT_MAX = 64  # collectives that nobody has asked about
+_UNASKED_MAX = 64  # collectives that nobody has asked about
+_ASKED_MAX = 2  # that somebody has
 _PATIENCE = 2.0  # seconds for the thread when the interpreter ends
 
 
-class Collective(_Work):  # type: ignore[misc]
-    """wait() raises what went wrong. Any thread."""
+class Pending(_Work):  # type: ignore[misc]
+    """Something that is over one day. wait() raises what went wrong. Any thread."""
 
-    def __init__(self, call: Callable[[Exchange], None], tensors: List[torch.Tensor]) -> None:
+    def __init__(self, tensors: List[torch.Tensor], patience: Optional[float] = None) -> None:
+        """`patience`: seconds from now, after which wait() raises; None: this ends by itself."""
         super().__init__()
-        self._call = call
         self._tensors = tensors
+        self._patience = patience
+        self._deadline = None if patience is None else time.monotonic() + patience
         self._failure: Optional[BaseException] = None
-        self._kept: Dict[int, "Collective"] = {}
+        self._kept: Optional[Kept] = None
         self._is_over = threading.Event()
         self._end: Any = torch.futures.Future()
         # An error that is raised in `then` is the one that both 1.13 and 2 hand on.
         self._future: Any = self._end.then(lambda _: self._get())
 
-    def keep_in(self, kept: Dict[int, "Collective"]) -> None:
-        """Until somebody asks how it ends. Who waits may be C++, which does not keep what is Python's of a Work: its wait
-        would be another one, for ever."""
-        for key in list(kept)[:max(0, len(kept) - _KEPT_MAX)]:
-            oldest = kept.get(key)  # others take theirs meanwhile
-            if oldest is not None and oldest.is_completed():
-                kept.pop(key, None)
-        kept[id(self)] = self
+    def keep_in(self, kept: "Kept") -> None:
+        kept.add(self)
         self._kept = kept
 
-    def run(self, exchange: Exchange, earlier: Optional[BaseException]) -> Optional[BaseException]:
-        """The group's thread. What went wrong with it, or before it."""
-        self._failure = earlier
-        if earlier is None:
-            try:
-                with torch.no_grad():
-                    self._call(exchange)
-            except BaseException as failure:
-                self._failure = failure
-        del self._call
+    def finish(self, failure: Optional[BaseException]) -> None:
+        """Once."""
+        self._failure = failure
         self._is_over.set()
         self._end.set_result(None)
-        return self._failure
 
     def _get(self) -> List[torch.Tensor]:
         if self._failure is not None:
             raise self._failure
         return self._tensors
 
+    def _late(self, seconds: float) -> Error:
+        """What wait() raises where it has waited for so long."""
+        self.give_up()
+        return Error(f"after a timeout of {seconds:g} s {self.what()} is not over")
+
+    def what(self) -> str:
+        return "the collective"
+
+    def give_up(self) -> None:
+        """Nobody waits any longer."""
+
     def wait(self, timeout: Any = None) -> bool:
-        self._kept.pop(id(self), None)
+        if self._kept is not None:
+            self._kept.was_asked(self)
         seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else 0.0
-        deadline = time.monotonic() + seconds if seconds > 0 else None
+        deadline = time.monotonic() + seconds if seconds > 0 else self._deadline
         while not self._is_over.wait(_SLICE):
             if deadline is not None and time.monotonic() > deadline:
-                raise Error(f"the collective is not over after {seconds} s")
+                raise self._late(seconds or self._patience or 0.0)
         self._get()
         return True
 
@@ -84,7 +86,8 @@ class Collective(_Work):  # type: ignore[misc]
         return self._failure
 
     def get_future(self) -> Any:
-        self._kept.pop(id(self), None)
+        if self._kept is not None:
+            self._kept.was_asked(self)
         return self._future
 
     def result(self) -> List[torch.Tensor]:
@@ -96,6 +99,50 @@ class Collective(_Work):  # type: ignore[misc]
     def source_rank(self) -> int:
         raise Error("source_rank: a collective has none")
 
+    def _source_rank(self) -> int:
+        return self.source_rank()
+
+
+class Kept:
+    """Works that C++ may have, which does not keep what is Python's of them: its wait would be another one, for ever.
+    Until somebody has asked how it ends, and a little longer: DDP asks twice in join. Any thread."""
+
+    def __init__(self) -> None:
+        self._unasked: Dict[int, Pending] = {}
+        self._asked: Deque[Pending] = collections.deque(maxlen=_ASKED_MAX)
+
+    def add(self, work: Pending) -> None:
+        for key in list(self._unasked)[:max(0, len(self._unasked) - _UNASKED_MAX)]:
+            oldest = self._unasked.get(key)  # others take theirs meanwhile
+            if oldest is not None and oldest.is_completed():
+                self._unasked.pop(key, None)
+        self._unasked[id(work)] = work
+
+    def was_asked(self, work: Pending) -> None:
+        if self._unasked.pop(id(work), None) is not None:
+            self._asked.append(work)
+
+
+class Collective(Pending):
+    """What a group's thread makes."""
+
+    def __init__(self, call: Callable[[Exchange], None], tensors: List[torch.Tensor]) -> None:
+        super().__init__(tensors)
+        self._call = call
+
+    def run(self, exchange: Exchange, earlier: Optional[BaseException]) -> Optional[BaseException]:
+        """The group's thread. What went wrong with it, or before it."""
+        failure = earlier
+        if earlier is None:
+            try:
+                with torch.no_grad():
+                    self._call(exchange)
+            except BaseException as error:
+                failure = exchange.explained(error)
+        del self._call
+        self.finish(failure)
+        return failure
+
 
 class GroupThread:
     """Makes a group's collectives one after the other. It ends with the group, and with the interpreter."""
@@ -103,7 +150,7 @@ class GroupThread:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._queue: Any = queue.SimpleQueue()
-        self._kept: Dict[int, Collective] = {}
+        self._kept = Kept()
         self._thread = threading.Thread(target=_run, args=(self._queue, exchange), name="phub group", daemon=True)
         self._thread.start()
         self._process = os.getpid()
