@@ -33,6 +33,8 @@ install(FILES ${PROJECT_BINARY_DIR}/install/phub.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 # The manual and bash's completion, from what the programs say at --help when they are installed.
+# The distribution's first, which is also there where another user or machine installs what was built here.
+find_program(PHUB_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(PHUB_PYTHON3 python3 REQUIRED)
 function(phub_install_manual name component)
   list(JOIN ARGN "\" \"" command)
