@@ -1,6 +1,8 @@
 # What `cmake --install BUILD --component NAME` installs: server, worker, tools, library, development.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+# The distribution's, where there is one: so it is also there where another user or machine installs what is built here.
+find_program(PHUB_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 
 install(TARGETS phub-server RUNTIME COMPONENT server)
 install(TARGETS phub-worker RUNTIME COMPONENT worker)
@@ -33,8 +35,6 @@ install(FILES ${PROJECT_BINARY_DIR}/install/phub.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 # The manual and bash's completion, from what the programs say at --help when they are installed.
-# The distribution's first, which is also there where another user or machine installs what was built here.
-find_program(PHUB_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(PHUB_PYTHON3 python3 REQUIRED)
 function(phub_install_manual name component)
   list(JOIN ARGN "\" \"" command)

@@ -1,5 +1,7 @@
 """An installation, used from outside: a C project by find_package and by pkg-config, and the Python package by pip.
 
+Also whether the documents name the packages that what is installed is linked with.
+
 Usage: install_test.py CMAKE BUILD SYSTEM_PYTHON
 """
 import os
