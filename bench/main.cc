@@ -52,6 +52,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_simulate(app, run);
   add_replay(app, run);
   add_workers(app, run);
+  phub::refuse_negative_counts(app);
   app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);

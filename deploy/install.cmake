@@ -1,6 +1,8 @@
 # What `cmake --install BUILD --component NAME` installs: server, worker, tools, library, development.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+# The distribution's, where there is one: so it is also there where another user or machine installs what is built here.
+find_program(PHUB_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 
 install(TARGETS phub-server RUNTIME COMPONENT server)
 install(TARGETS phub-worker RUNTIME COMPONENT worker)

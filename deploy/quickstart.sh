@@ -33,7 +33,7 @@ echo "Building build/release (the first time takes several minutes) ..."
 log=build/quickstart.log
 mkdir -p build
 if ! { cmake --preset release && cmake --build --preset release \
-         --target phub-server phub-worker phubctl; } >"$log" 2>&1; then
+         --target phub-server phub-worker phubctl phub_shared; } >"$log" 2>&1; then
   tail -n 40 "$log" >&2
   echo "The build failed; the whole output is in $log." >&2
   exit 1

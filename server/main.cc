@@ -331,6 +331,7 @@ int run(int argc, char** argv) {
   CLI::App app;
   Overrides overrides;
   declare(app, overrides);
+  refuse_negative_counts(app);
   app.failure_message(usage_failure);
   try {
     app.parse(argc, argv);

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
                                     phub::add_profile_command(app), phub::add_model_command(app),
                                     phub::add_bench_command(app),   phub::add_tune_command(app)};
   const bool as_json = phub::asks_for_json(argc, argv);
+  phub::refuse_negative_counts(app);
   app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);

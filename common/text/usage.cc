@@ -26,12 +26,15 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
+std::string name_of(const CLI::App& app) {
+  return std::filesystem::path(app.get_name()).filename();
+}
+
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   const std::vector<std::string> commands = commands_of(app);
   const auto meant = nearest_word(word, commands);
-  const std::string program = std::filesystem::path(app.get_name()).filename();
-  return fmt::format("\"{}\" is no command of {}{}; there are: {}", word, program,
-                     meant ? fmt::format("; did you mean \"{}\"?", *meant) : "",
+  return fmt::format("\"{}\" is no command of {}; {}there are: {}", word, name_of(app),
+                     meant ? fmt::format("did you mean \"{}\"? ", *meant) : "",
                      fmt::join(commands, ", "));
 }
 
@@ -43,6 +46,10 @@ std::string sentence(const CLI::App& app, const CLI::Error& error) {
   const auto word = std::find_if(words.begin(), words.end(),
                                  [](const std::string& w) { return !w.starts_with('-'); });
   if (needs_command && word != words.end()) return unknown_command(last, *word);
+  if (needs_command && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return fmt::format("{} wants a command; there are: {}", name_of(last),
+                       fmt::join(commands_of(last), ", "));
+  }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty()) {
     return fmt::format("not expected here: {}", fmt::join(words, " "));
   }
@@ -57,6 +64,19 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 std::string usage_failure(const CLI::App* app, const CLI::Error& error) {
   return fmt::format("{}\nRun with --help for more information.\n", sentence(*app, error));
+}
+
+void refuse_negative_counts(CLI::App& app) {
+  const auto refuse = [](const std::string& word) {
+    return word.starts_with('-') ? fmt::format("{} is below 0", word) : std::string();
+  };
+  for (CLI::Option* const option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("UINT") || type == "MIB" || type == "N") option->check(refuse);
+  }
+  for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; })) {
+    refuse_negative_counts(*command);
+  }
 }
 
 }  // namespace phub

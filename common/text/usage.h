@@ -1,6 +1,6 @@
 // What was wrong with a command line, with the words that were not understood.
 //
-// Pure functions of a parser that has refused; any thread.
+// Pure functions of a parser that has refused, but for the last; any thread.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,5 +14,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 
 // For people: the sentence, and how to get help. For CLI::App::failure_message.
 std::string usage_failure(const CLI::App* app, const CLI::Error& error);
+
+// Has every option that is a count, of all commands, refuse what is below 0, which CLI11 takes for
+// 2^64 less that much. To be called before it parses.
+void refuse_negative_counts(CLI::App& app);
 
 }  // namespace phub

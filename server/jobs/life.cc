@@ -115,6 +115,16 @@ Result<std::shared_ptr<Job>> JobLife::restored(const StoredJob& stored) const {
   return job;
 }
 
+// Its workers would go on with the job until they wait for one of these keys.
+Status JobLife::check_ends_alone(const Job& job) const {
+  const std::shared_ptr<Job> base = index_.find(job.base_job_id);
+  if (base == nullptr || !is_live(*base)) return {};
+  return {Code::kFailedPrecondition,
+          fmt::format("name: the keys of job \"{0}\" were added to job \"{1}\", and end with it; "
+                      "close job \"{1}\"",
+                      label(job), label(*base))};
+}
+
 Status JobLife::close(const JobName& name) {
   JobIndex::Lock lock(index_);
   std::shared_ptr<Job> job;
@@ -125,6 +135,7 @@ Status JobLife::close(const JobName& name) {
   });
   if (!is_saved) return {Code::kDeadlineExceeded, "the job is still being saved; try again"};
   if (job == nullptr) return no_live_job(name);
+  PHUB_RETURN_IF_ERROR(check_ends_alone(*job));
   if (job->saved == Saved::kYes) {
     PHUB_RETURN_IF_ERROR(saved_.forget(lock, *job));
     if (!is_live(*job)) return {};  // it ended by itself meanwhile

@@ -35,8 +35,8 @@ class JobLife {
   // Whether a job of this spec that starts from a file of so many bytes may be made, before the
   // file is read. Errors: those of create, and kResourceExhausted for what it will pin at least.
   Status admit_restored(const JobSpec& spec, const std::string& tenant, std::uint64_t bytes) const;
-  // The store has forgotten it when this returns OK. Errors: kNotFound, and the store's, with which
-  // the job lives on.
+  // The store has forgotten it when this returns OK. Errors: kNotFound, kFailedPrecondition for
+  // keys that were added to a job that lives, and the store's, with which the job lives on.
   Status close(const JobName& name);
   // Of a tenant that is deleted. What stays listed of them is under NAME~ID from then on, which is
   // no tenant's name: who is made under the old name sees none of it.
@@ -65,6 +65,7 @@ class JobLife {
 
  private:
   Status check_free(const JobName& name) const;
+  Status check_ends_alone(const Job& job) const;
   Result<std::shared_ptr<Job>> restored(const StoredJob& stored) const;
   Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;
 

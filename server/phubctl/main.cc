@@ -200,6 +200,7 @@ int run(int argc, char** argv) {
   declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, local_command);
   declare_pki(app, local_command);
+  refuse_negative_counts(app);
   app.failure_message(usage_failure);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {

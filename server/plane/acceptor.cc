@@ -6,12 +6,36 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "common/rpc/address.h"
 #include "common/transport/descriptors.h"
 
 namespace phub::server {
+namespace {
+
+Status listen_error(const std::string& address, int error) {
+  const std::string what = "data_address: cannot listen on " + address;
+  switch (error) {
+    case EADDRINUSE:
+      return {Code::kAlreadyExists,
+              what +
+                  ": the port is in use; stop its owner (`ss -ltnp` shows it), or set "
+                  "data_address (--data) to another port, or to port 0 for a free one"};
+    case EADDRNOTAVAIL:
+      return {Code::kUnavailable,
+              what + ": this machine has no such address; `ip address` shows those it has"};
+    case EACCES:
+      return {Code::kPermissionDenied,
+              what + ": ports below 1024 need privileges; choose a higher one"};
+    default:
+      errno = error;
+      return errno_status(what, Code::kInvalidArgument);
+  }
+}
+
+}  // namespace
 
 Acceptor::Acceptor(const AcceptorOptions& options, boost::asio::io_context& context,
                    Admission& admission)
@@ -57,10 +81,7 @@ Status Acceptor::listen_tcp() {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // inherited
   if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
-    return errno_status("data_address " + options_.tcp_address +
-                            " (choose another port, 0 for a free one, or stop its owner: "
-                            "see `ss -ltnp`)",
-                        errno == EADDRINUSE ? Code::kAlreadyExists : Code::kInvalidArgument);
+    return listen_error(options_.tcp_address, errno);
   }
   sockaddr_storage bound = {};
   socklen_t length = sizeof(bound);

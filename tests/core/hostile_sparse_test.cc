@@ -10,21 +10,10 @@
 #include "common/protocol/sparse_push.h"
 #include "kernels/quantise.h"
 #include "tests/support/server/core_rig.h"
+#include "tests/support/server/sparse_bytes.h"
 
 namespace phub::testing {
 namespace {
-
-std::vector<std::byte> sparse(const std::vector<std::uint32_t>& indices) {
-  std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
-  const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
-  std::copy(indices.begin(), indices.end(), to.indices);
-  return bytes;
-}
-
-std::vector<std::byte> with_count(std::vector<std::byte> bytes, std::uint32_t count) {
-  std::memcpy(bytes.data(), &count, sizeof(count));
-  return bytes;
-}
 
 struct Hostile {
   std::vector<std::byte> bytes;
@@ -36,7 +25,7 @@ constexpr std::uint32_t kElements = 1024;  // of the rig's chunks
 std::vector<std::byte> first_elements(std::uint32_t count) {
   std::vector<std::uint32_t> indices(count);
   std::iota(indices.begin(), indices.end(), 0U);
-  return sparse(indices);
+  return sparse_bytes_of(indices);
 }
 
 // A job of six workers, two over each transport, in which chunk 3 has initial values.
@@ -77,13 +66,14 @@ std::vector<std::byte> random_push(Encoding encoding, std::mt19937& random) {
 
 TEST_CASE("a sparse push that is none ends its connection with its cause, and the job stops") {
   const std::vector<Hostile> all = {
-      {sparse({1024}), "it pushed a sparse chunk with an index outside of the chunk"},
-      {sparse({0, 0xFFFFFFFF}), "it pushed a sparse chunk with an index outside of the chunk"},
-      {sparse({7, 6}), "it pushed a sparse chunk whose indices do not ascend"},
-      {sparse({7, 7}), "it pushed a sparse chunk whose indices do not ascend"},
-      {with_count(sparse({1, 2}), 1),
+      {sparse_bytes_of({1024}), "it pushed a sparse chunk with an index outside of the chunk"},
+      {sparse_bytes_of({0, 0xFFFFFFFF}),
+       "it pushed a sparse chunk with an index outside of the chunk"},
+      {sparse_bytes_of({7, 6}), "it pushed a sparse chunk whose indices do not ascend"},
+      {sparse_bytes_of({7, 7}), "it pushed a sparse chunk whose indices do not ascend"},
+      {with_count(sparse_bytes_of({1, 2}), 1),
        "it pushed a sparse chunk whose count is not that of its length"},
-      {with_count(sparse({1, 2}), 0x80000002),
+      {with_count(sparse_bytes_of({1, 2}), 0x80000002),
        "it pushed a sparse chunk whose count is not that of its length"}};
   for (const Hostile& each : all) {
     for (const std::uint32_t wrong : {0U, 1U, 2U}) {  // over shm, verbs and tcp
@@ -92,12 +82,12 @@ TEST_CASE("a sparse push that is none ends its connection with its cause, and th
       rig.push_chunk(3);  // initial parameters
       rig.run();
       REQUIRE(rig.waiting_replies() == 6);
-      rig.push_bytes(3, 3, sparse({0, 5, 1023}));
+      rig.push_bytes(3, 3, sparse_bytes_of({0, 5, 1023}));
       CHECK(rig.drops(server::Drop::kBadSparse) == 0);
       rig.push_bytes(wrong, 3, each.bytes);
       CHECK(rig.drops(server::Drop::kBadSparse) == 1);
       CHECK(rig.reason() == each.reason);
-      rig.push_bytes(4, 3, sparse({0}));  // the job has stopped
+      rig.push_bytes(4, 3, sparse_bytes_of({0}));  // the job has stopped
       CHECK(rig.drops(server::Drop::kLateWrite) == 1);
     }
   }
@@ -165,10 +155,10 @@ TEST_CASE("a short push in a job that is dense, or of initial values, has a wron
     INFO(transport);
     CoreRig dense(transport);
     dense.round();
-    dense.push_bytes(0, 3, sparse({0}));
+    dense.push_bytes(0, 3, sparse_bytes_of({0}));
     CHECK(dense.drops(server::Drop::kBadLength) == 1);
     CoreRig initial(transport, {}, Encoding::kSparse);
-    initial.push_bytes(0, 3, sparse({0}));
+    initial.push_bytes(0, 3, sparse_bytes_of({0}));
     CHECK(initial.drops(server::Drop::kBadLength) == 1);
   }
 }

@@ -4,30 +4,20 @@
 #include <limits>
 #include <numeric>
 
-#include "common/protocol/sparse_push.h"
 #include "tests/support/catch.h"
 #include "tests/support/server/racks_rig.h"
+#include "tests/support/server/sparse_bytes.h"
 
 namespace phub {
 namespace {
 
 using server::Drop;
 using testing::RacksRig;
+using testing::sparse_bytes_of;
+using testing::with_count;
 
 constexpr std::uint32_t kChunkElements = 1024;
 constexpr RackCompress kSomeSums{.density = 0.02F, .dense_below = 1};
-
-std::vector<std::byte> sum_of(const std::vector<std::uint32_t>& indices) {
-  std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
-  const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
-  std::copy(indices.begin(), indices.end(), to.indices);
-  return bytes;
-}
-
-std::vector<std::byte> with_count(std::vector<std::byte> bytes, std::uint32_t count) {
-  std::memcpy(bytes.data(), &count, sizeof(count));
-  return bytes;
-}
 
 std::vector<std::byte> behind(const Hyper& hyper, const std::vector<std::byte>& sum) {
   std::vector<std::byte> bytes(sizeof(hyper) + sum.size());
@@ -44,12 +34,12 @@ struct Wrong {
 
 std::vector<Wrong> wrong_sums(const std::string_view count, std::string_view index,
                               std::string_view order) {
-  return {{sum_of({kChunkElements}), Drop::kBadSparse, index},
-          {sum_of({0, 0xFFFFFFFF}), Drop::kBadSparse, index},
-          {sum_of({7, 6}), Drop::kBadSparse, order},
-          {sum_of({7, 7}), Drop::kBadSparse, order},
-          {with_count(sum_of({1, 2}), 1), Drop::kBadSparse, count},
-          {with_count(sum_of({1, 2}), 0x80000002), Drop::kBadSparse, count}};
+  return {{sparse_bytes_of({kChunkElements}), Drop::kBadSparse, index},
+          {sparse_bytes_of({0, 0xFFFFFFFF}), Drop::kBadSparse, index},
+          {sparse_bytes_of({7, 6}), Drop::kBadSparse, order},
+          {sparse_bytes_of({7, 7}), Drop::kBadSparse, order},
+          {with_count(sparse_bytes_of({1, 2}), 1), Drop::kBadSparse, count},
+          {with_count(sparse_bytes_of({1, 2}), 0x80000002), Drop::kBadSparse, count}};
 }
 
 // Three racks, of which rack 0 takes a stranger for the third: a rule without initial parameters,
@@ -103,9 +93,9 @@ TEST_CASE("a reply from above that is none ends its job with its cause", "[racks
                         "it replied with a sparse sum with an index outside of the chunk",
                         "it replied with a sparse sum whose indices do not ascend");
   for (Wrong& wrong : all) wrong.bytes = behind({}, wrong.bytes);
-  all.push_back({behind({.learning_rate = std::numeric_limits<float>::quiet_NaN()}, sum_of({1})),
-                 Drop::kBadHyper,
-                 "it replied with hyper-parameters that are no numbers, or out of range"});
+  all.push_back(
+      {behind({.learning_rate = std::numeric_limits<float>::quiet_NaN()}, sparse_bytes_of({1})),
+       Drop::kBadHyper, "it replied with hyper-parameters that are no numbers, or out of range"});
   for (const Wrong& wrong : all) {
     INFO(wrong.reason);
     Beset beset;
@@ -137,7 +127,7 @@ TEST_CASE("sums of lengths that none has end their job", "[racks]") {
 }
 
 TEST_CASE("a second reply, and one to what did not go up, end their job", "[racks]") {
-  const std::vector<std::byte> reply = behind({.learning_rate = 0.5F}, sum_of({1, 2}));
+  const std::vector<std::byte> reply = behind({.learning_rate = 0.5F}, sparse_bytes_of({1, 2}));
   const bool pushes = GENERATE(false, true);
   Beset beset;
   if (pushes) beset.push_up();
@@ -158,7 +148,7 @@ TEST_CASE("what a rack makes up harms its job alone", "[racks]") {
     Beset beset;
     std::vector<std::uint32_t> indices(random() % 512);
     std::iota(indices.begin(), indices.end(), 0U);
-    std::vector<std::byte> bytes = sum_of(indices);
+    std::vector<std::byte> bytes = sparse_bytes_of(indices);
     const bool is_reply = random() % 2 == 0;
     if (is_reply) bytes = behind({.learning_rate = 0.5F}, bytes);
     if (random() % 4 == 0) bytes.resize(1 + random() % 4200);

@@ -1,9 +1,12 @@
 """An installation, used from outside: a C project by find_package and by pkg-config, and the Python package by pip.
 
+Also whether the documents name the packages that what is installed is linked with.
+
 Usage: install_test.py CMAKE BUILD SYSTEM_PYTHON
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +15,10 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 import processes  # noqa: E402
-from processes import DEADLINE, Server, temporary_folder  # noqa: E402
+from processes import DEADLINE, Server, cleanups_of, temporary_folder  # noqa: E402
 
 CMAKE = BUILD = PYTHON = ""
+ALWAYS_THERE = {"libc6", "libgcc-s1", "libstdc++6", "zlib1g"}
 COMPONENTS = ("server", "worker", "tools", "library", "development")
 
 
@@ -26,10 +30,18 @@ def output(*command, **more):
     return done.stdout
 
 
+def package_of(library):
+    """Debian's, whether it lists the file under /usr or not, of which /lib is a part."""
+    path = str(pathlib.Path(library).resolve())
+    said = subprocess.run(["dpkg-query", "-S", path, path.removeprefix("/usr")], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, timeout=DEADLINE).stdout
+    return said.partition(":")[0] or path
+
+
 class InstallTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.prefix = temporary_folder(cls_cleanups(cls))
+        cls.prefix = temporary_folder(cleanups_of(cls))
         cls.files = {}
         for component in COMPONENTS:
             before = cls.all_files()
@@ -60,12 +72,27 @@ class InstallTest(unittest.TestCase):
             self.assertIn("slope 3.000", said)
 
     def test_each_component_has_its_own(self):
-        names = self.files
-        self.assertEqual(names["server"], {"phub-server", "phub-server.1"})  # and its completion, of its name
+        # The completion of a shell is of the program's name, or that with "_" before it.
+        names = {component: {name for name in files if not name.startswith("_")} for component, files in self.files.items()}
+        self.assertEqual(names["server"], {"phub-server", "phub-server.1"})
         self.assertIn("phub-worker", names["worker"])
         self.assertEqual(names["tools"], {"phubctl", "phub-bench", "phubrun", "phubctl.1", "phub-bench.1", "phubrun.1"})
         self.assertEqual(len(names["library"]), 2, names["library"])  # the library, and its name with the ABI's number
         self.assertLessEqual({"libphub.so", "phub_c.h", "phubConfig.cmake", "phub.pc"}, names["development"])
+
+    def test_the_packages_that_the_documents_name(self):
+        """Those of Debian 12 that something installed is linked with, but for those that each Debian has."""
+        if 'VERSION_ID="12"' not in pathlib.Path("/etc/os-release").read_text() or not shutil.which("dpkg-query"):
+            self.skipTest("no Debian 12")
+        (named,) = re.findall(r"^apt-get install (lib.*)$", (ROOT / "deploy/README.md").read_text(), re.M)
+        needed = set()
+        for path in self.prefix.rglob("*"):
+            if path.is_symlink() or not path.is_file() or path.read_bytes()[:4] != b"\x7fELF":
+                continue
+            linked = re.findall(r"NEEDED +(\S+)", output("objdump", "-p", path))
+            where = dict(re.findall(r"(\S+) => (/\S+)", output("ldd", path)))
+            needed |= {package_of(where[name]) for name in linked if not name.startswith("ld-linux")}
+        self.assertEqual(set(named.split()), needed - ALWAYS_THERE)
 
     def test_a_project_that_finds_the_package(self):
         folder = self.project()
@@ -105,13 +132,6 @@ class InstallTest(unittest.TestCase):
                       "    client.register_keys([phub.Key('w', 4)])\n"
                       "    print(phub.numpy.push_pull(client, 'w', numpy.arange(4.0)))\n", server.control, env=environment)
         self.assertIn("[0. 1. 2. 3.]", said)
-
-
-def cls_cleanups(cls):
-    """A class as temporary_folder wants a test: what it adds is cleaned up after all tests of the class."""
-    class Cleanups:
-        addCleanup = staticmethod(cls.addClassCleanup)
-    return Cleanups
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
-from processes import DEADLINE, temporary_folder  # noqa: E402
+from processes import DEADLINE, cleanups_of, temporary_folder  # noqa: E402
 
 CMAKE = BUILD = ""
 COMPONENTS = {"phub-server": "server", "phub-worker": "worker", "phubctl": "tools", "phub-bench": "tools",
@@ -80,9 +80,7 @@ def every_command(program, *words):
 class ManualTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        class Cleanups:
-            addCleanup = staticmethod(cls.addClassCleanup)
-        cls.prefix = temporary_folder(Cleanups)
+        cls.prefix = temporary_folder(cleanups_of(cls))
         for component in sorted(set(COMPONENTS.values())):
             output(CMAKE, "--install", BUILD, "--prefix", cls.prefix, "--component", component)
         cls.said = {program: list(every_command(program)) for program in COMPONENTS}

@@ -1,11 +1,12 @@
 """phub.Client and phub.numpy: results, errors, interrupts, forks. Usage: client_test.py LIBRARY BIN"""
 import os
+import re
 import signal
 import sys
 import unittest
 
 import launched
-from launched import DEADLINE, Server, say_when_in, start, together
+from launched import DEADLINE, Server, say_when_in, start, temporary_folder, together
 
 try:
     import numpy
@@ -133,6 +134,20 @@ class ClientTest(unittest.TestCase):
             phub.Client(phub.Options())
         with self.assertRaisesRegex(TypeError, "learning_rat"):
             phub.Options(learning_rat=1)  # type: ignore[call-arg]
+
+    def test_what_a_field_does_not_take_is_named(self):
+        """A number for a text's address would end the process; one that is too large would be another."""
+        for field, value, why in (("job", 5, "5 is not a text"), ("rule", b"sum", "is not a text"),
+                                  ("workers", "two", "'two' is not a whole number"), ("workers", 2.5, "2.5 is not a whole number"),
+                                  ("workers", -1, "-1 is below 0"), ("chunk_bytes", 2**32 + 32768, "4295000064 is too large"),
+                                  ("staleness", -1, "-1 is below 0"), ("learning_rate", "fast", "'fast' is not a number"),
+                                  ("timeout", -1, "-1 is not a number of seconds"), ("timeout", "long", "is not a number of seconds"),
+                                  ("servers", 5, '5 is not "host:port"')):
+            with self.subTest(field=field, value=value), self.assertRaisesRegex(phub.Error, f"^{field}: .*{re.escape(why)}"):
+                phub.Client(phub.Options(**{"servers": "127.0.0.1:1", field: value}))
+        folder = temporary_folder(self)
+        with self.assertRaisesRegex(phub.Error, f"{folder} has none of ca.pem"):
+            phub.Client(phub.Options(servers="127.0.0.1:1", credentials=folder))
 
     def test_a_view_outlives_the_close(self):
         mine = self.one()

@@ -8,7 +8,7 @@ import unittest
 
 import launched
 from launched import ROOT, environment, is_there, processes, temporary_folder
-from processes import until
+from processes import cleanups_of, until
 from slurm import Slurm, missing
 
 TRAIN = ROOT / "deploy/slurm/train.sh"
@@ -39,9 +39,7 @@ print("done")
 class SlurmTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        class Cleanups:
-            addCleanup = staticmethod(cls.addClassCleanup)
-        cls.slurm = Slurm(Cleanups)
+        cls.slurm = Slurm(cleanups_of(cls))
 
     def setUp(self):
         self.folder = temporary_folder(self)

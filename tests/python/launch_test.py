@@ -17,8 +17,8 @@ PIDS = "import os; print(f'pid {os.getpid()}')\n"
 
 
 class LaunchTest(unittest.TestCase):
-    def run_to_its_end(self, *words):
-        return subprocess.run(phubrun(*words), env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+    def run_to_its_end(self, *words, **more):
+        return subprocess.run(phubrun(*words), env=environment(**more), capture_output=True, text=True, timeout=DEADLINE)
 
     def test_what_workers_find(self):
         done = self.run_to_its_end("-n", 3, "--servers", 2, *program(SAYS))
@@ -35,6 +35,36 @@ class LaunchTest(unittest.TestCase):
         done = self.run_to_its_end("--server", server.control, *program(SAYS))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f" {server.control} ", done.stdout)
+
+    def test_servers_of_the_environment(self):
+        """They are used, and that is said; servers that are asked for are started all the same."""
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        done = self.run_to_its_end(*program(SAYS), server=server)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f" {server.control} ", done.stdout)
+        self.assertIn(f"phubrun: with the servers of PHUB_SERVERS: {server.control} (--servers", done.stderr)
+        done = self.run_to_its_end("--servers", 1, *program(SAYS), server=server)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(server.control, done.stdout + done.stderr)
+
+    def test_how_running_servers_would_be_started(self):
+        for option, word in (("--cores", 2), ("--server-options", "--tokens off"), ("--server-program", "phub-server")):
+            done = self.run_to_its_end("--server", "127.0.0.1:1", f"{option}={word}", *program(SAYS))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"error: {option}: is of servers that are started, but --server names running ones", done.stderr)
+            done = self.run_to_its_end(f"{option}={word}", *program(SAYS), PHUB_SERVERS="127.0.0.1:1")
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, f"error: {option}: .* PHUB_SERVERS of the environment .* --servers N starts some")
+
+    def test_what_is_no_server_and_no_folder(self):
+        for words, more, why in ((["--server", ""], {}, '--server: "" is not HOST:PORT'),
+                                 (["--server", "a:1,b"], {}, '--server: "b" is not HOST:PORT'),
+                                 ([], {"PHUB_SERVERS": "nowhere"}, 'PHUB_SERVERS: "nowhere" is not HOST:PORT'),
+                                 (["--output", __file__], {}, f"--output: {__file__}: no folder")):
+            done = self.run_to_its_end(*words, *program(SAYS), **more)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr)
 
     def test_the_first_failure_ends_all_and_is_named(self):
         text = PIDS + ("import sys, signal\n"
@@ -170,5 +200,6 @@ class LaunchTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    os.environ.pop("PHUB_JOB", None)
+    for name in ("PHUB_JOB", "PHUB_SERVERS", "PHUB_SERVER_OPTIONS"):
+        os.environ.pop(name, None)
     unittest.main(argv=launched.main(globals()))

@@ -18,16 +18,15 @@ def environment(rank=0, workers=1, server=None, **more):
     """What phubrun would set."""
     path = os.pathsep.join([str(ROOT / "worker/torch"), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {**os.environ, "PYTHONPATH": path, "RANK": str(rank), "WORLD_SIZE": str(workers),
-           "OMP_NUM_THREADS": "1", **more}
+           "OMP_NUM_THREADS": "1", "PHUB_SERVER_PROGRAM": str(processes.BIN / "phub-server"), **more}
     if server is not None:
         own["PHUB_SERVERS"] = server.control
     return own
 
 
 def phubrun(*words):
-    """Its command line."""
-    return [sys.executable, "-B", "-m", "phub.launch", "--server-program", str(processes.BIN / "phub-server"),
-            *map(str, words)]
+    """Its command line; environment() names the server's program."""
+    return [sys.executable, "-B", "-m", "phub.launch", *map(str, words)]
 
 
 def program(text):

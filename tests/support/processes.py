@@ -36,6 +36,13 @@ def temporary_folder(test):
     return pathlib.Path(folder.name)
 
 
+def cleanups_of(cls):
+    """A class as temporary_folder and others want a test: what is added is cleaned up after all tests of the class."""
+    class Cleanups:
+        addCleanup = staticmethod(cls.addClassCleanup)
+    return Cleanups
+
+
 def free_port():
     """Of loopback: one that nobody has, below those that the kernel gives to connections, so that
     other tests do not take it meanwhile."""

@@ -98,9 +98,7 @@ TEST_CASE("a forged write is refused by the device and ends only the forger") {
   const Clean clean;
   Station target;
   Station honest;
-  Station stranger;
   const PeerId good = join(honest, target);
-  join(stranger, target);
   const auto forged = [&](auto forge) {
     Station forger;
     const PeerId peer = join(forger, target, forge);
@@ -119,6 +117,8 @@ TEST_CASE("a forged write is refused by the device and ends only the forger") {
   forged([](verbs::Introduction& peer) { peer.window_address -= 1U << 20U; });  // before the window
   forged([](verbs::Introduction& peer) { peer.window_address += 1U << 22U; });  // behind it
   // The key of a window of another protection domain, though it is a good one.
+  Station stranger;
+  join(stranger, target);
   forged([&](verbs::Introduction& peer) {
     peer.window_key = stranger.registered->window->rkey;
     peer.window_address = reinterpret_cast<std::uint64_t>(stranger.registered->window->addr);

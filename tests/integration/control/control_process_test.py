@@ -79,6 +79,13 @@ class ServerTest(unittest.TestCase):
             for part in ("control_address", daemon.control, "in use", "--control"):
                 self.assertIn(part, error)
 
+    def test_a_data_address_that_cannot_be_is_told_with_its_cure(self):
+        with Daemon() as daemon:
+            error = self.refused(1, "--control", "127.0.0.1:0", "--data", daemon.control, "--cores", "1")
+            self.assertIn(f"data_address: cannot listen on {daemon.control}: the port is in use", error)
+        error = self.refused(1, "--control", "127.0.0.1:0", "--data", "192.0.2.1:0", "--cores", "1")
+        self.assertIn("data_address: cannot listen on 192.0.2.1:0: this machine has no such address", error)
+
     def test_bad_usage_and_configuration_exit_with_2(self):
         self.assertIn("--foo", self.refused(2, "--foo"))
         self.assertIn("did you mean \"tcp\"", self.refused(2, "--transports", "tpc"))

@@ -215,7 +215,7 @@ class BenchTest(unittest.TestCase):
 
     def test_bad_input_ends_with_code_2_and_names_the_option(self):
         for arguments, word in [
-                ([], "subcommand"),
+                ([], "wants a command"),
                 (["exchange", "--workers", "0"], "--workers"),
                 (["exchange", "--transport", "pigeon"], "--transport"),
                 (["exchange", "--keys", "many"], "--keys"),

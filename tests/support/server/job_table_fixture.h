@@ -7,9 +7,11 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/job/rack_links.h"
@@ -49,13 +51,15 @@ struct JobTableFixture {
   ReadyRacks racks;
   JobTable table;
   explicit JobTableFixture(const TenantDirectory* tenants = nullptr, const JobStore& store = {},
-                           const std::string& rack = {})
+                           const std::string& rack = {},
+                           std::function<void(const JobView&)> before_drain_ends = {})
       : table({.finished_jobs_max = 3,
                .live_jobs_max = 5,
                .tenants = tenants,
                .store = store,
                .rack = rack,
                .links = &racks,
+               .before_drain_ends = std::move(before_drain_ends),
                .clock = [this] { return TimePoint(milliseconds(time_ms.load())); }}) {
     spdlog::set_level(spdlog::level::err);
     table.attach(data_plane);

@@ -2,6 +2,9 @@
 #include "common/text/usage.h"
 
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 #include "common/text/nearest.h"
 
@@ -30,7 +33,7 @@ std::string refused(const std::string& line) {
 
 TEST_CASE("a mistyped command is named, with what was probably meant and what there is") {
   CHECK(refused("tpo") ==
-        "\"tpo\" is no command of tool; did you mean \"top\"?; there are: job, top");
+        "\"tpo\" is no command of tool; did you mean \"top\"? there are: job, top");
   CHECK_THAT(refused("job lst"), Contains("\"lst\" is no command of job") && Contains("\"list\"?"));
   CHECK(refused("something") == "\"something\" is no command of tool; there are: job, top");
 }
@@ -41,8 +44,32 @@ TEST_CASE("words that are not expected are named in their order") {
 }
 
 TEST_CASE("without a command one is asked for") {
-  CHECK_THAT(refused(""), Contains("subcommand is required"));
-  CHECK_THAT(refused("job"), Contains("subcommand is required"));
+  CHECK(refused("") == "tool wants a command; there are: job, top");
+  CHECK(refused("job") == "job wants a command; there are: list, inspect");
+}
+
+TEST_CASE("a count below 0 is refused in every command, a number that may be below 0 is not") {
+  CLI::App app("", "tool");
+  std::uint64_t count = 1;
+  std::optional<std::uint64_t> bound;
+  double rate = 0.0;
+  CLI::App* const run = app.add_subcommand("run");
+  run->add_option("--count", count);
+  run->add_option("--bound", bound)->type_name("MIB");
+  run->add_option("--rate", rate);
+  refuse_negative_counts(app);
+  for (const std::string option : {"--count", "--bound"}) {
+    try {
+      app.parse("run " + option + " -3");
+      FAIL("it was taken");
+    } catch (const CLI::ParseError& error) {
+      CHECK(usage_error(app, error) == option + ": -3 is below 0");
+    }
+  }
+  app.parse("run --count 3 --bound 4 --rate -3");
+  CHECK(count == 3);
+  CHECK(bound == 4);
+  CHECK(rate == -3.0);
 }
 
 TEST_CASE("the nearest word is at most so many edits away") {

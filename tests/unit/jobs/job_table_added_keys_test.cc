@@ -1,8 +1,10 @@
 // Keys that are added to a job of the table: whose they are, who is told of a wrong list, and how
 // they end.
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/server/job_table_fixture.h"
@@ -13,8 +15,20 @@ namespace {
 using Catch::Matchers::Contains;
 
 struct AddingFixture : JobTableFixture {
+  explicit AddingFixture(std::function<void(const JobView&)> before_drain_ends = {})
+      : JobTableFixture(nullptr, {}, {}, std::move(before_drain_ends)) {}
+
   std::vector<Identity> members = running(3);
   JobSpec added = spec_of(3, "demo+1");
+
+  void add_all() {
+    for (std::int32_t index = 0; index < 3; ++index) {
+      const Identity member = add(added, index).value();
+      REQUIRE(ready(member, added).ok());
+      connect(member);
+    }
+    REQUIRE(state(added.name) == JobState::kRunning);
+  }
 
   Result<Identity> add(const JobSpec& spec, std::int32_t index,
                        const std::string& tenant = std::string(kDefaultTenant)) {
@@ -88,14 +102,55 @@ TEST_CASE("added keys fail with their job, and wait for nobody who has left it")
 
 TEST_CASE("added keys that are all there stay when a worker leaves, for it leaves them itself") {
   AddingFixture fixture;
-  for (std::int32_t index = 0; index < 3; ++index) {
-    const Identity member = fixture.add(fixture.added, index).value();
-    REQUIRE(fixture.ready(member, fixture.added).ok());
-    fixture.connect(member);
-  }
-  REQUIRE(fixture.state("demo+1") == JobState::kRunning);
+  fixture.add_all();
   REQUIRE(fixture.table.members.leave(fixture.members[2]).ok());
   CHECK(fixture.state("demo+1") == JobState::kRunning);
+}
+
+TEST_CASE("added keys are closed with their job, not without it") {
+  AddingFixture fixture;
+  fixture.add_all();
+  const Status refused = fixture.table.life.close("demo+1");
+  CHECK(refused.code() == Code::kFailedPrecondition);
+  CHECK_THAT(refused.message(), Contains("\"demo+1\"") && Contains("close job \"demo\""));
+  CHECK(fixture.state("demo+1") == JobState::kRunning);
+  REQUIRE(fixture.table.life.close("demo").ok());
+  CHECK(fixture.state() == JobState::kFailed);
+  CHECK(fixture.state("demo+1") == JobState::kFailed);
+  CHECK_THAT(fixture.reason("demo+1"), Contains("closed by an administrator"));
+}
+
+TEST_CASE("added keys whose job is over can be closed") {
+  AddingFixture fixture;
+  fixture.add_all();
+  for (const Identity& member : fixture.members) {
+    REQUIRE(fixture.table.members.leave(member).ok());
+  }
+  REQUIRE(fixture.state() == JobState::kEnded);
+  CHECK(fixture.table.life.close("demo+1").ok());
+  CHECK(fixture.state("demo+1") == JobState::kFailed);
+}
+
+TEST_CASE("a drain has a snapshot of added keys before their job's, and both run till then") {
+  std::vector<std::string> saved;
+  AddingFixture* drained = nullptr;
+  AddingFixture fixture([&](const JobView& view) {
+    saved.push_back(view.spec->name);
+    CHECK(drained->state(view.spec->name) == JobState::kRunning);
+    CHECK(drained->state() == JobState::kRunning);
+  });
+  drained = &fixture;
+  fixture.add_all();
+  fixture.added.name = "demo+2";
+  fixture.add_all();
+  fixture.table.drain(milliseconds(1000), /*snapshots=*/true);
+  fixture.time_ms += 1000;
+  fixture.table.reap();
+  CHECK(saved == std::vector<std::string>{"demo+1", "demo+2", "demo"});
+  for (const std::string& name : saved) {
+    CHECK(fixture.state(name) == JobState::kFailed);
+    CHECK_THAT(fixture.reason(name), Contains("the server was drained"));
+  }
 }
 
 TEST_CASE("keys are added to no job that is not there, and to no other tenant's") {

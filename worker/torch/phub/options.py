@@ -1,9 +1,10 @@
 """What a client is told of its job."""
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
-from typing import Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 from phub import _library
 from phub.errors import Error
@@ -27,7 +28,7 @@ class Options:
     chunk_bytes: int = 0
     timeout: float = 0.0  # seconds, of every wait; 0: 30
     tcp_congestion_control: Optional[str] = None
-    credentials: Optional[str] = None  # a folder, as `phubctl pki init` makes it; None: PHUB_CREDENTIALS
+    credentials: Union[str, "os.PathLike[str]", None] = None  # a folder, as `phubctl pki init` makes it; None: PHUB_CREDENTIALS
     tenant: Optional[str] = None
     require_encryption: bool = False
     trust_coefficient: float = 0.0
@@ -52,19 +53,45 @@ class Options:
     tcp_streams: int = 0  # to each core of a server that is reached by tcp, up to 16; 0: 1
 
     def for_c(self) -> _library.Options:
-        """Raises Error where it names no server."""
+        """Raises Error where it names no server, and with the field's name for what it does not take."""
         given = dataclasses.asdict(self)
         servers, credentials = given.pop("servers"), given.pop("credentials")
         servers = servers or os.environ.get("PHUB_SERVERS", "")
         if not servers:
             raise Error("servers: none; name them in the options or in PHUB_SERVERS, as phubrun does")
-        given["servers"] = servers if isinstance(servers, str) else ",".join(servers)
-        given["credentials"] = credentials or os.environ.get("PHUB_CREDENTIALS") or None
-        given["timeout_ms"] = max(1, round(given["timeout"] * 1000)) if given["timeout"] else 0
-        del given["timeout"]
+        try:
+            given["servers"] = servers if isinstance(servers, str) else ",".join(servers)
+        except TypeError:
+            raise Error(f'servers: {servers!r} is not "host:port", nor several of these') from None
+        credentials = credentials or os.environ.get("PHUB_CREDENTIALS") or None
+        given["credentials"] = os.fspath(credentials) if isinstance(credentials, os.PathLike) else credentials
+        given["timeout_ms"] = _milliseconds(given.pop("timeout"))
         given["bounds_staleness"] = self.staleness is not None
         given["staleness"] = self.staleness or 0
         options = _library.empty_options()
         for field, value in given.items():
-            setattr(options, field, value.encode() if isinstance(value, str) else value)
+            _set(options, field, value)
         return options
+
+
+def _milliseconds(timeout: Any) -> int:
+    if not isinstance(timeout, (int, float)) or not 0 <= timeout * 1000 < 2**32:
+        raise Error(f"timeout: {timeout!r} is not a number of seconds, 0 or more")
+    return max(1, round(timeout * 1000)) if timeout else 0
+
+
+def _set(options: _library.Options, field: str, value: Any) -> None:
+    """ctypes would take a number for a text's address, and of one that is too large the lowest bits."""
+    kind = dict(_library.Options._fields_)[field]
+    if kind is ctypes.c_char_p:
+        if value is not None and not isinstance(value, str):
+            raise Error(f"{field}: {value!r} is not a text")
+        setattr(options, field, None if value is None else value.encode())
+        return
+    try:
+        setattr(options, field, value)
+    except TypeError:
+        what = "a number" if kind in (ctypes.c_float, ctypes.c_double) else "a whole number"
+        raise Error(f"{field}: {value!r} is not {what}") from None
+    if isinstance(getattr(options, field), int) and getattr(options, field) != value:
+        raise Error(f"{field}: {value} is {'below 0' if value < 0 else 'too large'}")

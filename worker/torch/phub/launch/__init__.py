@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import pathlib
 import secrets
 import sys
 from typing import Dict, List, Optional
@@ -46,6 +47,14 @@ def _start(group: Group, given: argparse.Namespace) -> None:
         first += host.place.workers
 
 
+def _make(folder: pathlib.Path) -> None:
+    """Raises ValueError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--output: {folder}: {'no folder' if folder.exists() else error.strerror}") from None
+
+
 def main(words: Optional[List[str]] = None) -> int:
     given = parsed(words)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -53,10 +62,12 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         places = _places_of(given)
         if given.output:
-            given.output.mkdir(parents=True, exist_ok=True)
-    except (ValueError, OSError) as error:
+            _make(given.output)
+    except ValueError as error:
         print(f"phubrun: {error}", file=sys.stderr)
         return 2
+    if given.found:
+        print(f"phubrun: with the servers of PHUB_SERVERS: {given.found} (--servers N starts some instead)", file=sys.stderr)
     group = Group(Manner(given.grace, given.deadline, given.lost_after, given.output))
     try:
         group.reach(places)

@@ -21,6 +21,8 @@ PHUB_JOB in their environment. Exit status: that of who failed first (128 + N: e
 """
 
 _SECONDS_MAX = 1e6
+_OF_STARTED = {"cores": 1, "server_program": os.environ.get("PHUB_SERVER_PROGRAM", "phub-server"),
+               "server_options": os.environ.get("PHUB_SERVER_OPTIONS", "")}
 _OF_EACH = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "PHUB_SERVERS")
 
 
@@ -33,17 +35,36 @@ def parsed(words: Optional[List[str]]) -> argparse.Namespace:
         parser.error("COMMAND: nothing to run; as in: phubrun -n 2 python PROGRAM")
     if given.workers is not None and given.workers < 1:
         parser.error(f"--workers: {given.workers} is below 1")
-    if given.servers < 1:
+    if given.servers is not None and given.servers < 1:
         parser.error(f"--servers: {given.servers} is below 1; --server names running ones")
     for name in ("grace", "deadline", "lost_after"):
         if not 0 < getattr(given, name) <= _SECONDS_MAX:
             parser.error(f"--{name.replace('_', '-')}: {getattr(given, name):g} is not above 0 and at most {_SECONDS_MAX:g}")
     try:
+        _settle_servers(given)
         given.environment = _environment(given.environment)
         given.server_options = shlex.split(given.server_options)
     except ValueError as error:
         parser.error(str(error))
     return given
+
+
+def _settle_servers(given: argparse.Namespace) -> None:
+    """Running ones, or how those are that are started. Raises ValueError where both are said."""
+    given.found = ""
+    if given.server is None and given.servers is None:
+        given.found = given.server = os.environ.get("PHUB_SERVERS") or None
+    for word in given.server.split(",") if given.server is not None else ():
+        if not re.fullmatch(r".+:[0-9]+", word.strip()):
+            raise ValueError(f'{"PHUB_SERVERS" if given.found else "--server"}: "{word}" is not HOST:PORT')
+    for name, usual in _OF_STARTED.items():
+        if given.server and getattr(given, name) is not None:
+            running, cure = (("PHUB_SERVERS of the environment", "; --servers N starts some all the same") if given.found
+                             else ("--server", "; leave out one of the two"))
+            raise ValueError(f"--{name.replace('_', '-')}: is of servers that are started, but {running} names running "
+                             f"ones{cure}")
+        if getattr(given, name) is None:
+            setattr(given, name, usual)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,14 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=pathlib.Path, metavar="FOLDER",
                         help="a file there for each rank, and each server, instead of lines with the rank before them")
     servers = parser.add_mutually_exclusive_group()
-    servers.add_argument("--servers", type=int, default=1, metavar="N",
+    servers.add_argument("--servers", type=int, metavar="N",
                          help="servers to start, on the hosts in turn (default 1)")
-    servers.add_argument("--server", metavar="HOST:PORT[,HOST:PORT...]", help="running ones to use instead")
-    parser.add_argument("--cores", type=int, default=1, metavar="N",
+    servers.add_argument("--server", metavar="HOST:PORT[,HOST:PORT...]",
+                         help="running ones to use instead (default: PHUB_SERVERS of the environment, where it is set)")
+    parser.add_argument("--cores", type=int, metavar="N",
                         help="cores of each server that is started (default 1)")
-    parser.add_argument("--server-program", default=os.environ.get("PHUB_SERVER_PROGRAM", "phub-server"),
-                        metavar="PROGRAM", help="the server's program (default phub-server)")
-    parser.add_argument("--server-options", default=os.environ.get("PHUB_SERVER_OPTIONS", ""), metavar="WORDS",
+    parser.add_argument("--server-program", metavar="PROGRAM",
+                        help="the server's program (default: PHUB_SERVER_PROGRAM of the environment, or phub-server)")
+    parser.add_argument("--server-options", metavar="WORDS",
                         help="more of its options, in one word: with several hosts it wants --credentials FOLDER, or "
                              "--allow-plaintext --tokens off where everybody may do everything (default: "
                              "PHUB_SERVER_OPTIONS of the environment)")

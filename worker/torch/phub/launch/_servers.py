@@ -16,8 +16,9 @@ def start_servers(group: Group, given: argparse.Namespace, is_far: bool) -> List
     command = [given.server_program, "--control", listen, "--data", listen, "--cores", str(given.cores), "--log-level",
                "warn", *given.server_options]
     addresses = []
-    for index in range(given.servers):
-        name = "server" if given.servers == 1 else f"server {index}"
+    count = given.servers or 1
+    for index in range(count):
+        name = "server" if count == 1 else f"server {index}"
         host = group.hosts[index % len(group.hosts)]
         server = group.start(name, host, command, given.environment, given.folder, is_server=True)
         ready = group.wait_for_line(server, _READY)
