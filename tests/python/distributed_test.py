@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import unittest
+import unittest.mock
+import weakref
 
 import launched
 from launched import DEADLINE, Server, say_when_in, start, temporary_folder, together
@@ -19,7 +21,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import phub.torch.distributed  # noqa: E402
-from phub.torch.distributed import _exchange  # noqa: E402
+from phub.torch.distributed import _exchange, _work  # noqa: E402
 import torch_cases as cases  # noqa: E402
 from torch_cases import RANK, WORLD_SIZE  # noqa: E402
 
@@ -247,6 +249,26 @@ class DistributedTest(unittest.TestCase):
         for lengths in ((299, 300, 301), (2**22, 2**22 + 1), (64, 1), (1, 64, 1, 64), (0, 2**41)):
             self.assertFalse(_exchange.are_equal(sum(map(_exchange.length_words, lengths)), len(lengths)), lengths)
         self.assertTrue(_exchange.are_equal(4096 * _exchange.length_words(2**42 - 1), 4096))
+
+    def test_a_failure_keeps_nothing_of_the_client(self):
+        class Held:
+            pass
+
+        def fail(_):
+            held = Held()
+            seen.append(weakref.ref(held))
+            raise phub.Error("no")
+
+        seen = []
+        failure = _work.Collective(fail, []).run(unittest.mock.Mock(explained=lambda error: error), None)
+        self.assertIsInstance(failure, phub.Error)
+        self.assertIsNone(seen[0]())
+
+    def test_words_begin_anywhere(self):
+        flat = torch.arange(9, dtype=torch.uint8)
+        for begin in (0, 1):
+            words = _exchange.words_of(flat[begin:begin + 8])
+            self.assertEqual(_exchange.bytes_of(words, 8).tolist(), flat[begin:begin + 8].tolist())
 
     def test_little_is_sent_in_vain(self):
         smallest, largest = _exchange.SMALLEST, _exchange.LARGEST

@@ -156,6 +156,8 @@ def words_of(data: torch.Tensor) -> torch.Tensor:
     """Flat uint8 as float32, two of them in each."""
     if data.numel() % 2 == 1:
         data = torch.cat([data, data.new_zeros(1)])
+    elif data.storage_offset() % 2 == 1:  # a view of another size begins at a whole element of it
+        data = data.clone()
     return data.view(torch.int16).to(torch.int32).bitwise_and(0xFFFF).to(torch.float32)
 
 

@@ -8,6 +8,7 @@ import os
 import queue
 import threading
 import time
+import traceback
 import weakref
 from typing import Any, Callable, Deque, Dict, List, Optional
 
@@ -138,6 +139,8 @@ class Collective(Pending):
                 with torch.no_grad():
                     self._call(exchange)
             except BaseException as error:
+                # Whose frames view the client's memory: it is to leave the job when it is closed.
+                traceback.clear_frames(error.__traceback__)
                 failure = exchange.explained(error)
         del self._call
         self.finish(failure)
