@@ -12,10 +12,10 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from phub import _environment
-from phub.client import Client
+from phub.client import Client, Key
 from phub.errors import Error
 from phub.options import Options
-from phub.torch._buckets import Bucket, keys_of
+from phub.torch import _tensors
 
 
 class _Reduced:
@@ -43,10 +43,10 @@ class _Reducer:
     def __init__(self, process_group: Any, options: Options) -> None:
         self._group = process_group
         self._options = options
-        self._element_bytes = 4 if options.wire_type == "fp32" else 2
         self._is_first_iteration = True
         self._client: Optional[Client] = None
-        self._buckets: List[Bucket] = []
+        self._gradients: List[torch.Tensor] = []  # by bucket, as the results: the client's memory
+        self._results: List[torch.Tensor] = []
         self._reduced: List[_Reduced] = []  # of this iteration so far
         self._failure: Optional[BaseException] = None
 
@@ -61,47 +61,48 @@ class _Reducer:
         self._reduced.append(mine)
         if self._failure is None:
             try:
-                self._exchange(bucket)
+                self._exchange(bucket.is_last())
             except BaseException as failure:  # Ctrl-C too: backward is C++, and learns it from the futures
                 self._failure = failure
         if bucket.is_last():
             self._end(self._failure)
         return mine.future
 
-    def _exchange(self, bucket: Any) -> None:
+    def _exchange(self, is_last: bool) -> None:
         if self._client is not None:
             self._push(len(self._reduced) - 1)
-        else:
-            self._buckets.append(Bucket(len(self._buckets), bucket, self._element_bytes))
-            if bucket.is_last():
-                self._join()
-        if bucket.is_last():
+        elif is_last:
+            self._join()
+            for index in range(len(self._reduced)):
+                self._push(index)
+        if is_last:
             self._finish()
 
     def _join(self) -> None:
         client = Client(self._options)
-        client.register_keys(keys_of(self._buckets))
-        first = 0
-        for index, bucket in enumerate(self._buckets):
-            bucket.join(client, first)
-            first += len(bucket.keys)
+        client.register_keys([Key(f"bucket{index}", each.buffer.numel()) for index, each in enumerate(self._reduced)])
+        self._gradients = [_tensors.gradient(client, index) for index in range(len(self._reduced))]
+        self._results = [_tensors.parameter(client, index) for index in range(len(self._reduced))]
         self._client = client
-        for index in range(len(self._buckets)):
-            self._push(index)
 
     def _push(self, index: int) -> None:
         buffer = self._reduced[index].buffer
-        joined = [bucket.elements for bucket in self._buckets]
+        joined = [gradient.numel() for gradient in self._gradients]
         if index >= len(joined) or joined[index] != buffer.numel():
             raise Error(f"ddp_hook: bucket {index} has {buffer.numel()} elements now, and the job was joined with buckets "
                         f"of {joined}: DDP has made others since; make a new model and a new hook for them")
-        self._buckets[index].push(buffer)
+        self._gradients[index].copy_(buffer)
+        assert self._client is not None
+        self._client.push(index)
 
     def _finish(self) -> None:
-        if len(self._reduced) != len(self._buckets):
-            raise Error(f"ddp_hook: {len(self._reduced)} buckets now, and the job was joined with {len(self._buckets)}")
-        for each, bucket in zip(self._reduced, self._buckets):
-            each.result = bucket.finish(each.buffer)
+        assert self._client is not None
+        if len(self._reduced) != len(self._gradients):
+            raise Error(f"ddp_hook: {len(self._reduced)} buckets now, and the job was joined with {len(self._gradients)}")
+        self._client.wait_all()
+        for each, result in zip(self._reduced, self._results):
+            # On the CPU in fp32 the client's own memory, which DDP reads before the next push.
+            each.result = result.to(device=each.buffer.device, dtype=each.buffer.dtype)
 
     def _end(self, failure: Optional[BaseException]) -> None:
         ended, self._reduced = self._reduced, []
