@@ -3,7 +3,7 @@
 
     bench/pytorch/compare.py build/release [--models resnet18:2,transformer:2] [--workers 2,4] [--blocks 5] [--json]
 
-Each mode trains the same model on the same batches, all workers and one server core on this machine, a thread each:
+Each mode trains the same model on the same batches, all workers and --cores server cores on this machine, a thread each:
 gloo is DistributedDataParallel on Gloo; hook is that with phub.torch.ddp_hook; backend is DDP on
 init_process_group("phub"); optimizer is phub.torch.Optimizer, which waits in forward; alone is DDP without any exchange
 (no_sync), so that 1 - alone / gloo is what Gloo's exchange takes of a step. MODEL:N has batches of N for each worker.
@@ -34,7 +34,7 @@ def processor():
 
 def run(given, mode, model, batch, workers):
     """The slowest rank's median step in seconds, and rank 0's last loss."""
-    command = [sys.executable, "-B", "-m", "phub.launch", "-n", str(workers),
+    command = [sys.executable, "-B", "-m", "phub.launch", "-n", str(workers), "--cores", str(given.cores),
                "--server-program", str(given.build / "bin/phub-server"),
                sys.executable, "-B", str(ROOT / "bench/pytorch/rank.py"), mode, model,
                "--batch", str(batch), "--steps", str(given.steps), "--warm", str(given.warm)]
@@ -83,6 +83,7 @@ def main():
     parser.add_argument("--models", default="resnet18:2,transformer:2", help="MODEL:BATCH, of resnet18 and transformer")
     parser.add_argument("--workers", default="2,4")
     parser.add_argument("--modes", default=",".join(MODES), help="gloo and alone are always among them")
+    parser.add_argument("--cores", type=int, default=1, help="of the server (default 1)")
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10, help="that are timed (default 10)")
     parser.add_argument("--warm", type=int, default=4, help="before them (default 4)")

@@ -160,6 +160,14 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(list(view), list(result))
         with self.assertRaisesRegex(phub.Error, "closed"):
             mine.push("w")
+        with self.assertRaisesRegex(phub.Error, "closed"):
+            phub.numpy.parameter(mine, "w")
+
+    def test_a_views_shape_is_its_holders(self):
+        mine = self.one()
+        mine.register_keys([phub.Key("w", 6)])
+        phub.numpy.gradient(mine, "w").shape = (2, 3)
+        self.assertEqual(phub.numpy.gradient(mine, 0).shape, (6,))
 
     def test_a_forked_child_is_refused_and_does_no_harm(self):
         mine = self.one()
