@@ -91,7 +91,8 @@ class Expected {
   std::vector<compress::Compressor> compressors_;
 };
 
-TEST_CASE("every worker receives the sum of what all pushed, over each transport") {
+// [whole]: replies are not sparse, and a machine that is emulated needs minutes.
+TEST_CASE("every worker receives the sum of what all pushed, over each transport", "[whole]") {
   const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
   for (const std::string& transport : tested_transports()) {
     INFO(transport << " " << name_of(encoding));
@@ -157,7 +158,8 @@ std::vector<bool> elements_beside_wrong(const ClientOptions& options, std::uint3
   return beside;
 }
 
-TEST_CASE("what is pushed for an update that is left out is in later ones, over each transport") {
+TEST_CASE("what is pushed for an update that is left out is in later ones, over each transport",
+          "[whole]") {
   const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
   for (const std::string& transport : tested_transports()) {
     INFO(transport << " " << name_of(encoding));
