@@ -65,8 +65,8 @@ TEST_CASE("hyper-parameters that are no numbers, or out of range, end their conn
     for (const Hyper& hyper :
          {Hyper{.learning_rate = nan}, Hyper{.learning_rate = -0.1F}, Hyper{.momentum = nan},
           Hyper{.momentum = 1.0F}, Hyper{.momentum = -0.1F}, Hyper{.gradient_scale = nan},
-          Hyper{.gradient_scale = -1.0F}, Hyper{.samples = nan}, Hyper{.samples = -1.0F}, Hyper{.samples = 1e-40F},
-          Hyper{.samples = 2 * kSamplesMax}}) {
+          Hyper{.gradient_scale = -1.0F}, Hyper{.samples = nan}, Hyper{.samples = -1.0F},
+          Hyper{.samples = 1e-40F}, Hyper{.samples = 2 * kSamplesMax}}) {
       INFO(transport << " " << hyper.learning_rate << " " << hyper.momentum << " "
                      << hyper.gradient_scale << " " << hyper.samples);
       CoreRig rig(transport);
