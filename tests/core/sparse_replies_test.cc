@@ -6,23 +6,13 @@
 #include "common/protocol/sparse_push.h"
 #include "common/protocol/window_layout.h"
 #include "tests/support/server/core_rig.h"
+#include "tests/support/server/sparse_bytes.h"
 
 namespace phub::testing {
 namespace {
 
 constexpr std::uint32_t kSlot = 3;
 const std::vector<std::uint32_t> kPushed = {0, 5, 1023};
-
-std::vector<std::byte> ones_at(const std::vector<std::uint32_t>& indices) {
-  std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
-  const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    constexpr float kOne = 1.0F;
-    to.indices[i] = indices[i];
-    std::memcpy(to.values + i * sizeof(float), &kOne, sizeof(kOne));
-  }
-  return bytes;
-}
 
 // Six workers, two over each transport, of whose chunk all have initial values.
 struct Answered {
@@ -37,7 +27,7 @@ struct Answered {
   // By worker, the bytes of its reply.
   std::vector<std::uint32_t> round() {
     for (std::uint32_t worker = 0; worker < 6; ++worker) {
-      rig.push_bytes(worker, kSlot, ones_at(kPushed));
+      rig.push_bytes(worker, kSlot, testing::sparse_bytes_of(kPushed, 1.0F));
     }
     rig.run();
     std::vector<std::uint32_t> bytes;

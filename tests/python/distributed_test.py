@@ -10,7 +10,7 @@ import unittest.mock
 import weakref
 
 import launched
-from launched import DEADLINE, Server, say_when_in, start, temporary_folder, together
+from launched import interrupt_one, say_when_in, temporary_folder, together
 
 try:
     import torch
@@ -289,16 +289,7 @@ class DistributedTest(unittest.TestCase):
         self.all_end_well(wrong_parts)
 
     def test_ctrl_c(self):
-        server = Server(cores=1)
-        self.addCleanup(server.close)
-        more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launched.free_port())}
-        running = [start(interrupted, rank=rank, workers=2, server=server, **more) for rank in range(2)]
-        self.assertEqual(running[0].stdout.readline(), "waiting\n")
-        running[0].send_signal(signal.SIGINT)
-        said, error = running[0].communicate(timeout=DEADLINE)
-        running[1].kill()
-        running[1].communicate()
-        self.assertEqual((running[0].returncode, said), (0, "interrupted\n"), error)
+        interrupt_one(self, interrupted)
 
     def test_ddp_trains_as_with_gloo(self):
         kept = []

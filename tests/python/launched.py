@@ -1,6 +1,7 @@
 """Workers in Python, each a process: what runs in them is a function of the test's own file."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "worker/torch")]
 import processes  # noqa: E402
 from processes import DEADLINE, Server, free_port, temporary_folder  # noqa: E402
 
-__all__ = ["DEADLINE", "ROOT", "Server", "environment", "free_port", "is_there", "main", "phubrun", "processes", "program",
+__all__ = ["DEADLINE", "ROOT", "Server", "environment", "free_port", "interrupt_one", "is_there", "main", "phubrun", "processes", "program",
            "say_when_in", "start", "temporary_folder", "together"]
 
 
@@ -81,6 +82,20 @@ def together(test, function, *arguments, workers=2):
             said, error = worker.communicate()
         ended.append((worker.returncode, said, error))
     return ended
+
+
+def interrupt_one(test, function):
+    """Two workers; rank 0 gets Ctrl-C when it has said that it is waiting, and is to say that it was interrupted."""
+    server = Server(cores=1)
+    test.addCleanup(server.close)
+    more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    running = [start(function, rank=rank, workers=2, server=server, **more) for rank in range(2)]
+    test.assertEqual(running[0].stdout.readline(), "waiting\n")
+    running[0].send_signal(signal.SIGINT)
+    said, error = running[0].communicate(timeout=DEADLINE)
+    running[1].kill()
+    running[1].communicate()
+    test.assertEqual((running[0].returncode, said), (0, "interrupted\n"), error)
 
 
 def main(functions):

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import launched
-from launched import DEADLINE, Server, say_when_in, start, together
+from launched import interrupt_one, say_when_in, together
 
 try:
     import torch
@@ -250,16 +250,7 @@ class SendRecvTest(unittest.TestCase):
         self.assertEqual((status, other), (0, 9), error)
 
     def test_ctrl_c(self):
-        server = Server(cores=1)
-        self.addCleanup(server.close)
-        more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launched.free_port())}
-        running = [start(interrupted, rank=rank, workers=2, server=server, **more) for rank in range(2)]
-        self.assertEqual(running[0].stdout.readline(), "waiting\n")
-        running[0].send_signal(signal.SIGINT)
-        said, error = running[0].communicate(timeout=DEADLINE)
-        running[1].kill()
-        running[1].communicate()
-        self.assertEqual((running[0].returncode, said), (0, "interrupted\n"), error)
+        interrupt_one(self, interrupted)
 
     def test_strangers(self):
         self.all_end_well(strangers)

@@ -1,4 +1,4 @@
-// Bytes of a sparse push of zeros, and such that lie.
+// Bytes of a sparse push or reply in fp32, and such that lie.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,15 @@
 
 namespace phub::testing {
 
-inline std::vector<std::byte> sparse_bytes_of(const std::vector<std::uint32_t>& indices) {
+// The same value at each index.
+inline std::vector<std::byte> sparse_bytes_of(const std::vector<std::uint32_t>& indices,
+                                              float value = 0.0F) {
   std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
   const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
   std::copy(indices.begin(), indices.end(), to.indices);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    std::memcpy(to.values + i * sizeof(float), &value, sizeof(float));
+  }
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 #include "common/protocol/sparse_push.h"
 #include "common/protocol/wire.h"
 #include "common/transport/verbs/registered.h"
+#include "tests/support/server/sparse_bytes.h"
 #include "tests/support/transports/endpoint_pair.h"
 #include "tests/support/transports/rdma_devices.h"
 
@@ -114,25 +115,15 @@ class Worker {
   Exchange exchange_;
 };
 
-std::vector<std::byte> changes(const std::vector<std::uint32_t>& indices, float value) {
-  std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
-  const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    to.indices[i] = indices[i];
-    std::memcpy(to.values + i * sizeof(float), &value, sizeof(float));
-  }
-  return bytes;
-}
-
 TEST_CASE("what changed is written into the window beside the parameters, and taken from there") {
   Worker worker;
-  worker.reply(changes({0, 5, 63}, 2.0F));
+  worker.reply(testing::sparse_bytes_of({0, 5, 63}, 2.0F));
   CHECK(worker.exchange().ready(0));
   for (std::uint32_t i = 0; i < kElements; ++i) {
     CHECK(worker.at(i) == (i == 0 || i == 5 || i == 63 ? 2.0F : 7.0F));
   }
   worker.push();
-  worker.reply(changes({}, 0.0F));
+  worker.reply(testing::sparse_bytes_of({}, 0.0F));
   CHECK(worker.exchange().ready(0));
   worker.push();
   worker.reply(std::vector<std::byte>(kElements * sizeof(float)), 0);  // whole, in its own place
@@ -142,11 +133,14 @@ TEST_CASE("what changed is written into the window beside the parameters, and ta
 }
 
 TEST_CASE("a damaged one ends the connection by name, and changes no parameter") {
-  std::vector<std::byte> count = changes({1, 2}, 2.0F);
+  std::vector<std::byte> count = testing::sparse_bytes_of({1, 2}, 2.0F);
   count[0] = std::byte{3};
-  const std::vector<std::vector<std::byte>> wrong = {
-      std::vector<std::byte>(3), std::vector<std::byte>(5), count,
-      changes({5, 5}, 2.0F),     changes({6, 5}, 2.0F),     changes({kElements}, 2.0F)};
+  const std::vector<std::vector<std::byte>> wrong = {std::vector<std::byte>(3),
+                                                     std::vector<std::byte>(5),
+                                                     count,
+                                                     testing::sparse_bytes_of({5, 5}, 2.0F),
+                                                     testing::sparse_bytes_of({6, 5}, 2.0F),
+                                                     testing::sparse_bytes_of({kElements}, 2.0F)};
   for (const auto& bytes : wrong) {
     Worker worker;
     worker.reply(bytes);
@@ -159,11 +153,11 @@ TEST_CASE("a damaged one ends the connection by name, and changes no parameter")
 
 TEST_CASE("one that lies elsewhere, or that nobody has a place for, ends the connection too") {
   Worker elsewhere;  // its length is that of what changed, and in that place there is nothing
-  elsewhere.reply(changes({1}, 7.0F), 0);
+  elsewhere.reply(testing::sparse_bytes_of({1}, 7.0F), 0);
   REQUIRE(elsewhere.exchange().loss());
   CHECK(elsewhere.exchange().loss()->loss == Loss::kBadLength);
   Worker without(false);
-  without.reply(changes({1}, 2.0F));
+  without.reply(testing::sparse_bytes_of({1}, 2.0F));
   REQUIRE(without.exchange().loss());
   CHECK(without.exchange().loss()->loss == Loss::kRefused);
   CHECK(without.is_untouched());

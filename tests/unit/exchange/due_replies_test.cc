@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/protocol/wire.h"
+#include "tests/support/server/sparse_bytes.h"
 
 namespace phub::client {
 namespace {
@@ -45,26 +46,16 @@ struct Waiting {
   std::vector<float> arena, sparse;
 };
 
-std::vector<std::byte> changes(const std::vector<std::uint32_t>& indices, float value) {
-  std::vector<std::byte> bytes(wire::sparse_bytes(indices.size(), DataType::kFloat32));
-  const auto to = wire::begin_sparse(bytes.data(), static_cast<std::uint32_t>(indices.size()));
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    to.indices[i] = indices[i];
-    std::memcpy(to.values + i * sizeof(float), &value, sizeof(float));
-  }
-  return bytes;
-}
-
 TEST_CASE("what changed is written where it is, and nothing else is touched") {
   Waiting worker;
   worker.accept_sparse();
-  CHECK(worker.reply(changes({0, 5, 63}, 2.0F)) == Loss::kNone);
+  CHECK(worker.reply(testing::sparse_bytes_of({0, 5, 63}, 2.0F)) == Loss::kNone);
   CHECK(worker.replies.ready(0));
   for (std::uint32_t i = 0; i < Waiting::kElements; ++i) {
     CHECK(worker.arena[i] == (i == 0 || i == 5 || i == 63 ? 2.0F : 7.0F));
   }
   worker.replies.push(0, [](const Chunk&) {});
-  CHECK(worker.reply(changes({}, 0.0F)) == Loss::kNone);
+  CHECK(worker.reply(testing::sparse_bytes_of({}, 0.0F)) == Loss::kNone);
   worker.replies.push(0, [](const Chunk&) {});
   const std::vector<std::byte> whole(Waiting::kElements * sizeof(float));
   CHECK(worker.reply(whole) == Loss::kNone);
@@ -75,7 +66,8 @@ TEST_CASE("what is no reply changes no parameter") {
   const std::vector<std::vector<std::byte>> wrong = {
       std::vector<std::byte>(3),  // has no count
       std::vector<std::byte>(5),  // a count of 0, and more
-      changes({5, 5}, 2.0F), changes({6, 5}, 2.0F), changes({Waiting::kElements}, 2.0F)};
+      testing::sparse_bytes_of({5, 5}, 2.0F), testing::sparse_bytes_of({6, 5}, 2.0F),
+      testing::sparse_bytes_of({Waiting::kElements}, 2.0F)};
   for (const auto& bytes : wrong) {
     Waiting worker;
     worker.accept_sparse();
@@ -87,12 +79,12 @@ TEST_CASE("what is no reply changes no parameter") {
 
 TEST_CASE("replies of a job without sparse pushes are whole") {
   Waiting worker;
-  CHECK(worker.reply(changes({1}, 2.0F)) == Loss::kRefused);
+  CHECK(worker.reply(testing::sparse_bytes_of({1}, 2.0F)) == Loss::kRefused);
   worker.accept_sparse();
   CHECK(worker.reply(std::vector<std::byte>(Waiting::kElements * sizeof(float) + 4)) ==
         Loss::kRefused);
   // One that lies elsewhere, as over shm, is whole too.
-  std::vector<std::byte> bytes = changes({1}, 2.0F);
+  std::vector<std::byte> bytes = testing::sparse_bytes_of({1}, 2.0F);
   CHECK(worker.replies.take(worker.plan.core_chunks[0][0],
                             {.kind = transport::CompletionKind::kArrived,
                              .peer = 0,
@@ -104,8 +96,8 @@ TEST_CASE("replies of a job without sparse pushes are whole") {
 TEST_CASE("until it is pushed again a chunk has one reply") {
   Waiting worker;
   worker.accept_sparse();
-  CHECK(worker.reply(changes({1}, 2.0F)) == Loss::kNone);
-  CHECK(worker.reply(changes({1}, 3.0F)) == Loss::kRefused);
+  CHECK(worker.reply(testing::sparse_bytes_of({1}, 2.0F)) == Loss::kNone);
+  CHECK(worker.reply(testing::sparse_bytes_of({1}, 3.0F)) == Loss::kRefused);
   CHECK(worker.arena[1] == 2.0F);
 }
 
