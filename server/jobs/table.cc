@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -37,14 +37,23 @@ void JobTable::fail_the_late() {
   }
 }
 
-// All snapshots come before the first end: workers who hear of that one leave, and with them fail
-// the jobs that have keys beside it.
+// A job goes with its added keys: all their snapshots come before the first of their ends, for
+// workers who hear of that leave, and what they leave fails.
 void JobTable::end_drained(JobIndex::Lock& lock) {
-  std::vector<std::shared_ptr<Job>> live = index_.all_live();
-  // An added set is told of itself, not of the job that it would fail with.
-  std::stable_partition(live.begin(), live.end(),
-                        [](const auto& job) { return job->base_job_id != 0; });
-  for (const std::shared_ptr<Job>& job : live) {
+  const std::vector<std::shared_ptr<Job>> live = index_.all_live();
+  std::map<std::uint64_t, std::vector<std::shared_ptr<Job>>> together;  // by the base's id
+  for (const auto& job : live) {
+    if (job->base_job_id != 0) together[job->base_job_id].push_back(job);
+  }
+  // Added keys first: they are told of the drain, not of the job that they would fail with.
+  for (const auto& job : live) {
+    if (job->base_job_id == 0) together[job->id].push_back(job);
+  }
+  for (const auto& [base, jobs] : together) end_together(lock, jobs);
+}
+
+void JobTable::end_together(JobIndex::Lock& lock, const std::vector<std::shared_ptr<Job>>& jobs) {
+  for (const std::shared_ptr<Job>& job : jobs) {
     if (!drain_snapshots_ || !index_.options.before_drain_ends) break;
     if (!is_live(*job) || job->state != JobState::kRunning) continue;
     const JobView view = view_of(*job, index_.now());
@@ -52,7 +61,7 @@ void JobTable::end_drained(JobIndex::Lock& lock) {
     index_.options.before_drain_ends(view);
     lock.lock();
   }
-  for (const std::shared_ptr<Job>& job : live) {
+  for (const std::shared_ptr<Job>& job : jobs) {
     if (!is_live(*job)) continue;
     job->ended_by_daemon = true;
     life.finish(*job, JobState::kFailed,

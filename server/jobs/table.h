@@ -61,6 +61,7 @@ class JobTable {
  private:
   void fail_the_late();
   void end_drained(JobIndex::Lock& lock);
+  void end_together(JobIndex::Lock& lock, const std::vector<std::shared_ptr<Job>>& jobs);
   void drop_the_lost();
   void name_culprits();  // of values that are not finite
 

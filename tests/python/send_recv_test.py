@@ -145,6 +145,40 @@ def nobody_comes():
         dist.send(torch.ones(1), 0)
 
 
+def given_up():
+    """What a send was given up for is not sent later, whatever the tensor has then; the next one is."""
+    begin()
+    there = torch.zeros(1)
+    if RANK == 1:
+        mine = torch.ones(1)
+        fails(lambda: dist.isend(mine, 0).wait(datetime.timedelta(seconds=0.3)), "a timeout of 0.3 s")
+        mine.fill_(7)
+    dist.barrier()
+    if RANK == 1:
+        dist.send(torch.full((1,), 5.0), 0)
+    else:
+        dist.recv(there, 1)
+        assert there.item() == 5, there
+    dist.barrier()
+
+
+def late_ones():
+    """A rank that sends for the first time when another has given it up."""
+    begin()
+    hasty = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=3))
+    there = torch.zeros(1)
+    if RANK == 0:
+        fails(lambda: dist.recv(there, 1, group=hasty), "timeout", "rank 1")
+    dist.barrier()
+    if RANK == 0:
+        dist.send(there, 1, group=hasty)
+        dist.recv(there, 1, group=hasty)
+        assert there.item() == 3
+    else:
+        dist.recv(there, 0, group=hasty)
+        dist.send(torch.full((1,), 3.0), 0, group=hasty)
+
+
 def one_leaves():
     begin()
     there = torch.zeros(1)
@@ -244,6 +278,12 @@ class SendRecvTest(unittest.TestCase):
 
     def test_nobody_comes(self):
         self.all_end_well(nobody_comes)
+
+    def test_what_was_given_up(self):
+        self.all_end_well(given_up, workers=2)
+
+    def test_who_comes_late(self):
+        self.all_end_well(late_ones, workers=2)
 
     def test_who_has_left_is_named(self):
         (status, _, error), (other, _, _) = together(self, one_leaves)

@@ -60,9 +60,11 @@ class Member:
         try:
             print(line, file=self._file, flush=True)
         except OSError as error:
-            print(f"phubrun: {self._file.name}: {error.strerror}; the run ends", file=sys.stderr)
+            name = self._file.name
             with contextlib.suppress(OSError):
                 self._file.close()  # with what is left in its buffer
+            with contextlib.suppress(OSError):
+                print(f"phubrun: {name}: {error.strerror}; the run ends", file=sys.stderr)
             self._file = open(os.devnull, "w", encoding="utf-8")
             signal.raise_signal(signal.SIGTERM)
 

@@ -21,7 +21,7 @@ import torch
 from phub.errors import Error
 from phub.torch.distributed._messages import ANNOUNCED_MAX, Announced, Mailbox, Receive, Send, memory
 
-_ANNOUNCEMENT, _BYTES = 0, 1
+_ANNOUNCEMENT, _BYTES, _WITHDRAWN = 0, 1, 2
 _HEADER = struct.Struct("<BqQ")  # which; the tag, or the message's number on this connection; bytes
 _PERMISSION = struct.Struct("<QQ")  # the message's number; how many bytes there is room for: others end it
 
@@ -90,7 +90,7 @@ class Incoming:
                     self._mailbox.announce(Announced(self, self._count, number, size))
                     self._count += 1
                 else:
-                    self._take(number, size)
+                    self._take(kind, number, size)
         except Exception as failure:
             why = f"rank {self.rank} has left, or failed: {failure}"
             self._mailbox.lost(self.rank, why, self)
@@ -108,21 +108,25 @@ class Incoming:
             self._permit(announced, receive)
 
     def _permit(self, announced: Announced, receive: Receive) -> None:
-        try:
-            self._stream.sendall(_PERMISSION.pack(announced.number, receive.bytes))
+        said = _PERMISSION.pack(announced.number, receive.bytes)
+        try:  # under the lock of all: nobody waits for a rank that reads none of these
+            is_said = self._stream.send(said, socket.MSG_DONTWAIT) == len(said)
         except OSError:
-            pass  # who reads this connection is told too
+            is_said = False
+        if not is_said:
+            end(self._stream, os.getpid())  # who reads it is told
 
-    def _take(self, number: int, size: int) -> None:
+    def _take(self, kind: int, number: int, size: int) -> None:
         announced, receive = self._accepted[0] if self._accepted else (None, None)
         if announced is None or receive is None or (announced.number, announced.bytes) != (number, size):
             raise Error("it sends what it was not asked for")
+        if kind == _WITHDRAWN:  # the next one that comes is for this recv
+            self._mailbox.proceed(self)
+            self._mailbox.want_again(receive)
+            return
         data = torch.empty(size, dtype=torch.uint8)
         _fill(self._stream, memory(data))
-        try:
-            receive.put(data, self.rank)
-        except Exception as failure:
-            receive.finish(failure)
+        receive.put(data, self.rank)
         self._mailbox.proceed(self)
 
     def proceed(self) -> None:
@@ -141,8 +145,10 @@ class Outgoing:
         self._lock = threading.Lock()
         self._new: List[Send] = []
         self._waiting: Dict[int, Send] = {}  # by number: announced
+        self._given_up: "weakref.WeakSet[Send]" = weakref.WeakSet()
         self._count = 0
         self._failure: Optional[str] = None
+        self._sending: Optional[Send] = None
         self._stream: Optional[socket.socket] = None
         self._process = os.getpid()
         self._woken, self._wake = socket.socketpair()
@@ -154,12 +160,24 @@ class Outgoing:
                 raise Error(f"{send.what()}: {self._failure}")
             if len(self._new) + len(self._waiting) >= ANNOUNCED_MAX:
                 raise Error(f"{send.what()}: {ANNOUNCED_MAX} are under way that rank {self.rank} does not receive")
+            send.line = self
             self._new.append(send)
             if len(self._new) == 1:
                 self._wake.send(b"1")
 
     def close(self) -> None:
         end(self._wake, self._process)
+
+    def has_failed_to_connect(self) -> bool:
+        with self._lock:
+            return self._failure is not None and self._stream is None
+
+    def give_up(self, send: Send) -> None:
+        """Its tensor is its owner's again: it is withdrawn when the other asks for it."""
+        with self._lock:
+            self._given_up.add(send)
+            if send is self._sending and self._stream is not None:
+                end(self._stream, self._process)  # half of it is there
 
     def _run(self) -> None:
         try:
@@ -189,14 +207,21 @@ class Outgoing:
         send = self._waiting.get(number)
         if send is None:
             raise Error("it asks for what there is not")
-        failure = None
-        if room == send.bytes:
+        with self._lock:
+            is_given_up = send in self._given_up
+            self._sending = None if is_given_up else send
+        failure: Optional[BaseException] = None
+        if room == send.bytes and is_given_up:
+            self._stream.sendall(_HEADER.pack(_WITHDRAWN, number, send.bytes))
+            failure = Error(f"{send.what()} was given up")
+        elif room == send.bytes:
             self._stream.sendall(_HEADER.pack(_BYTES, number, send.bytes))
             data = send.data()
             self._stream.sendall(memory(data))
         else:
             failure = Error(f"{send.what()}: it has room for {room} bytes; both need tensors of one size and type")
         with self._lock:
+            self._sending = None
             del self._waiting[number]
         send.finish(failure)
 

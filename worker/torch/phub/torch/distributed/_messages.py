@@ -31,6 +31,7 @@ class Send(Pending):
     def __init__(self, tensor: torch.Tensor, to: int, tag: int, patience: float) -> None:
         super().__init__([tensor], patience)
         self.to, self.tag, self.bytes = to, tag, bytes_of(tensor)
+        self.line: Any = None  # has give_up
         self._copy = HostCopy(tensor)
 
     def data(self) -> torch.Tensor:
@@ -38,6 +39,9 @@ class Send(Pending):
 
     def what(self) -> str:
         return f"the send of {self.bytes} bytes to rank {self.to} with tag {self.tag}"
+
+    def give_up(self) -> None:
+        self.line.give_up(self)
 
 
 class Receive(Pending):
@@ -49,16 +53,25 @@ class Receive(Pending):
         self._dtype = tensor.dtype
         self._copy = HostCopy(tensor)
         self._mailbox = mailbox
+        self._use = threading.Lock()
+        self.is_given_up = False  # the tensor is its owner's again
 
     def takes(self, source: int, tag: int) -> bool:
         return tag == self.tag and self.source in (None, source)
 
     def put(self, data: torch.Tensor, source: int) -> None:
         """Its bytes, flat, which are as many as it has room for; then it is over."""
-        self.source = source
-        with torch.no_grad():
-            self._copy.put(data.view(self._dtype))
-        self.finish(None)
+        with self._use:
+            if self.is_given_up:
+                raise Error(f"{self.what()} was given up when its message was under way")
+            self.source = source
+            failure: Optional[BaseException] = None
+            try:
+                with torch.no_grad():
+                    self._copy.put(data.view(self._dtype))
+            except Exception as error:
+                failure = error
+            self.finish(failure)
 
     def source_rank(self) -> int:
         if self.source is None:
@@ -70,6 +83,8 @@ class Receive(Pending):
                 f"with tag {self.tag}")
 
     def give_up(self) -> None:
+        with self._use:
+            self.is_given_up = not self.is_completed()
         self._mailbox.forget(self)
 
 
@@ -98,7 +113,16 @@ class Mailbox:
     def open(self, line: Any) -> bool:
         """Whether it is that rank's first."""
         with self._lock:
-            return self._lines.setdefault(line.rank, line) is line
+            is_first = self._lines.setdefault(line.rank, line) is line
+            if is_first:
+                self._gone.pop(line.rank, None)  # it could not be reached before
+            return is_first
+
+    def retry(self, rank: int) -> None:
+        """It is tried once more to reach that rank."""
+        with self._lock:
+            if rank not in self._lines:
+                self._gone.pop(rank, None)
 
     def announce(self, announced: Announced) -> None:
         with self._lock:
@@ -124,6 +148,16 @@ class Mailbox:
             if self._is_hopeless(receive):
                 raise Error(f"{receive.what()}: {self._why(receive)}")
             self._wanted.append(receive)
+
+    def want_again(self, receive: Receive) -> None:
+        """What was to come was withdrawn."""
+        with self._lock:
+            if receive.is_given_up:
+                return
+            try:
+                self.want(receive)
+            except Error as failure:
+                receive.finish(failure)
 
     def forget(self, receive: Receive) -> None:
         with self._lock:

@@ -28,7 +28,7 @@ _SECRET = "secret of the peers"
 _SECRET_BYTES = 32
 _RANK = struct.Struct("<I")
 _GREETING = 10.0  # seconds for who has connected to say who it is
-_STRANGERS_MAX = 32  # that have not said so yet
+_STRANGERS_MAX = 32  # that have not said so yet, or as many as there are ranks
 _PATIENCE = 2.0  # seconds for the threads when the interpreter ends
 
 
@@ -62,7 +62,7 @@ class _Door:
 
     def __init__(self, family: socket.AddressFamily, host: str, secret: bytes, size: int, mailbox: Mailbox) -> None:
         self._secret, self._size, self._mailbox = secret, size, mailbox
-        self._strangers = threading.BoundedSemaphore(_STRANGERS_MAX)
+        self._strangers: Dict[int, socket.socket] = {}  # by descriptor, in the order in which they came
         self._lock = threading.Lock()
         self._is_closed = False
         self._open: Dict[int, socket.socket] = {}  # by descriptor
@@ -85,11 +85,20 @@ class _Door:
             except OSError:
                 threading.Event().wait(0.05)  # it is closed, or descriptors are short
                 continue
-            if not self._strangers.acquire(blocking=False):
+            with self._lock:
+                if len(self._strangers) >= max(_STRANGERS_MAX, self._size):  # a rank says at once who it is
+                    end(next(iter(self._strangers.values())), self._process)
+                self._strangers[stream.fileno()] = stream
+            try:
+                start(self._greet, "phub peer", stream)
+            except RuntimeError:  # no more threads
+                self._forget(stream)
                 stream.close()
-                continue
-            start(self._greet, "phub peer", stream)
         self._listener.close()
+
+    def _forget(self, stranger: socket.socket) -> None:
+        with self._lock:
+            del self._strangers[stranger.fileno()]
 
     def _greet(self, stream: socket.socket) -> None:
         line: Optional[Incoming] = None
@@ -103,7 +112,7 @@ class _Door:
             except OSError:
                 pass  # a stranger
             finally:
-                self._strangers.release()
+                self._forget(stream)
             if line is None:
                 return
             with self._lock:
@@ -139,6 +148,9 @@ class _Ways:
 
     def to(self, rank: int) -> Outgoing:
         """Under the lock of Peers."""
+        if rank in self._to and self._to[rank].has_failed_to_connect():
+            del self._to[rank]  # it may be there by now
+            self.mailbox.retry(rank)
         if rank not in self._to:
             self._to[rank] = Outgoing(rank, self._connect, self.mailbox.lost)
         return self._to[rank]

@@ -73,7 +73,9 @@ class Pending(_Work):  # type: ignore[misc]
         deadline = time.monotonic() + seconds if seconds > 0 else self._deadline
         while not self._is_over.wait(_SLICE):
             if deadline is not None and time.monotonic() > deadline:
-                raise self._late(seconds or self._patience or 0.0)
+                late = self._late(seconds or self._patience or 0.0)
+                if not self._is_over.is_set():
+                    raise late
         self._get()
         return True
 
