@@ -23,7 +23,8 @@ milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds
 
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
                             milliseconds timeout, const ClientSecurity& security,
-                            std::int32_t worker_index, const Membership* base) {
+                            std::int32_t worker_index, const Membership* base,
+                            const std::stop_token& stop) {
   if (addresses.empty()) {
     return Status(Code::kInvalidArgument, "servers: give at least one control address");
   }
@@ -31,7 +32,7 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
   Membership membership;
   const auto join_next = [&](const std::string& address) -> Status {
     PHUB_ASSIGN_OR_RETURN(auto rendezvous,
-                          Rendezvous::create(address, security, membership.servers.size()));
+                          Rendezvous::create(address, security, membership.servers.size(), stop));
     const JoinInfo* const joined =
         base == nullptr ? nullptr : &base->joined[membership.servers.size()];
     PHUB_ASSIGN_OR_RETURN(JoinInfo info,

@@ -75,14 +75,15 @@ Result<Beat> beat_of(const Status& status, const control::HeartbeatReply& reply)
 
 }  // namespace
 
-Rendezvous::Rendezvous(std::unique_ptr<ServerCalls> calls) : calls_(std::move(calls)) {}
+Rendezvous::Rendezvous(std::unique_ptr<ServerCalls> calls, std::stop_token stop)
+    : calls_(std::move(calls)), stop_(std::move(stop)) {}
 Rendezvous::~Rendezvous() = default;
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& address,
                                                        const ClientSecurity& security,
-                                                       std::size_t server) {
+                                                       std::size_t server, std::stop_token stop) {
   PHUB_ASSIGN_OR_RETURN(auto calls, ServerCalls::create(address, security, server));
-  return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(calls)));
+  return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(calls), std::move(stop)));
 }
 
 const std::string& Rendezvous::address() const { return calls_->address(); }
@@ -128,9 +129,10 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, const control::JoinRequest
   request.set_process_id(static_cast<std::uint32_t>(getpid()));
   request.set_tenant(calls_->tenant());
   control::JoinReply reply;
-  PHUB_RETURN_IF_ERROR(calls_->until(timeout, [&](grpc::ClientContext& context) {
+  const auto attempt = [&](grpc::ClientContext& context) {
     return send_join(calls_->stub(), context, request, job.keys, reply);
-  }));
+  };
+  PHUB_RETURN_IF_ERROR(calls_->until(timeout, attempt, stop_));
   JoinInfo info{.job_id = reply.job_id(),
                 .epoch = reply.epoch(),
                 .worker_index = reply.worker_index(),
@@ -173,7 +175,8 @@ Status Rendezvous::ready(const std::vector<std::uint32_t>& cores_per_server,
   request.set_server_index(server_index);
   request.set_plan_hash(plan_hash);
   control::ReadyReply reply;
-  PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout));
+  PHUB_RETURN_IF_ERROR(
+      calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout, stop_));
   rounds_before_ = reply.rounds_before();
   return {};
 }
@@ -185,8 +188,8 @@ Status Rendezvous::start(milliseconds timeout, const std::string& transport_reas
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 1, kStartTimeoutMsMax)));
   request.set_transport_reason(transport_reason);
   control::StartReply reply;
-  PHUB_RETURN_IF_ERROR(
-      calls_->call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartReplyMargin));
+  PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Start, request, reply,
+                                    timeout + kStartReplyMargin, stop_));
   rounds_before_ = reply.rounds_before();
   return {};
 }
@@ -226,7 +229,7 @@ Result<std::string> Rendezvous::snapshot(std::uint64_t round, milliseconds timeo
   request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
   control::TakeReply reply;
   PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Snapshot, request, reply,
-                                    timeout + kStartReplyMargin));
+                                    timeout + kStartReplyMargin, stop_));
   return reply.snapshot().file();
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -38,10 +39,12 @@ class Rendezvous {
  public:
   // `address` is the server's control address, "host:port" or "[::1]:port". Connects at the first
   // call. `server` is its place in the job's list of servers. Errors: kInvalidArgument for an
-  // address that does not parse, for files of `security` that are wrong.
+  // address that does not parse, for files of `security` that are wrong. `stop` ends what waits
+  // for others, join, ready, start and snapshot, with kAborted; the other calls go on.
   static Result<std::unique_ptr<Rendezvous>> create(const std::string& address,
                                                     const ClientSecurity& security = {},
-                                                    std::size_t server = 0);
+                                                    std::size_t server = 0,
+                                                    std::stop_token stop = {});
 
   ~Rendezvous();  // does not leave
   Rendezvous(const Rendezvous&) = delete;
@@ -98,13 +101,14 @@ class Rendezvous {
   const std::string& address() const;
 
  private:
-  explicit Rendezvous(std::unique_ptr<ServerCalls> calls);
+  Rendezvous(std::unique_ptr<ServerCalls> calls, std::stop_token stop);
   Result<JoinInfo> join(const JobSpec& job, const control::JoinRequest& request,
                         std::chrono::milliseconds timeout);
   template <typename Request>
   Request identified() const;
 
   std::unique_ptr<ServerCalls> calls_;
+  std::stop_token stop_;
   JoinInfo joined_;
   std::uint64_t rounds_before_ = 0;
 };

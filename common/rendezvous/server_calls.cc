@@ -4,8 +4,9 @@
 #include <grpcpp/create_channel.h>
 
 #include <charconv>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,13 @@ std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
   const auto parsed = std::from_chars(found->second.data(), end, pause_ms);
   if (parsed.ec != std::errc() || pause_ms <= 0) return std::nullopt;
   return milliseconds(pause_ms);
+}
+
+void sleep(milliseconds pause, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, pause, [] { return false; });
 }
 
 // Workers of one process must not share a connection, and a server that is just starting must not
@@ -132,17 +140,22 @@ void ServerCalls::prepare(grpc::ClientContext& context,
 }
 
 Status ServerCalls::until(milliseconds timeout,
-                          const std::function<grpc::Status(grpc::ClientContext&)>& attempt) {
+                          const std::function<grpc::Status(grpc::ClientContext&)>& attempt,
+                          const std::stop_token& stop) {
   const auto deadline = std::chrono::system_clock::now() + timeout;
   while (true) {
     grpc::ClientContext context;
     prepare(context, deadline);
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     const grpc::Status status = attempt(context);
+    if (!status.ok() && stop.stop_requested()) {
+      return {Code::kAborted, "interrupted while it waited for phub-server at " + text_};
+    }
     const auto pause = retry_after(context, status);
     if (!pause || std::chrono::system_clock::now() + *pause >= deadline) {
       return outcome_of(status, timeout);
     }
-    std::this_thread::sleep_for(*pause);
+    sleep(*pause, stop);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "common/base/status.h"
@@ -43,14 +44,18 @@ class ServerCalls {
 
   template <typename Method, typename Request, typename Reply>
   Status call(Method method, const Request& request, Reply& reply,
-              std::chrono::milliseconds timeout) {
-    return until(timeout, [&](grpc::ClientContext& context) {
-      return (stub_.get()->*method)(&context, request, &reply);
-    });
+              std::chrono::milliseconds timeout, const std::stop_token& stop = {}) {
+    return until(
+        timeout,
+        [&](grpc::ClientContext& context) {
+          return (stub_.get()->*method)(&context, request, &reply);
+        },
+        stop);
   }
-  // For a call that is more than one message each way.
+  // For a call that is more than one message each way. `stop`: ends it with kAborted.
   Status until(std::chrono::milliseconds timeout,
-               const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
+               const std::function<grpc::Status(grpc::ClientContext&)>& attempt,
+               const std::stop_token& stop = {});
   // For a call that is made once, without waiting: before it, and what came of it.
   void prepare(grpc::ClientContext& context, std::chrono::system_clock::time_point deadline) const;
   Status outcome_of(const grpc::Status& status, std::chrono::milliseconds timeout) const;

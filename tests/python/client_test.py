@@ -82,7 +82,7 @@ def waits():
 def joins():
     mine = client(timeout=10 * DEADLINE)
     try:
-        say_when_in("join", "joining")
+        say_when_in("_call_beside", "joining")
         mine.register_keys([phub.Key("w", 2)])
     except KeyboardInterrupt:
         try:

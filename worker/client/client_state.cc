@@ -24,8 +24,9 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   keys = job_keys;
   said = options.hyper;
   const JobSpec job = client::describe_job(options, keys);
-  PHUB_ASSIGN_OR_RETURN(membership, client::join_all(options.servers, job, options.timeout,
-                                                     options.security, options.worker_index, base));
+  PHUB_ASSIGN_OR_RETURN(membership,
+                        client::join_all(options.servers, job, options.timeout, options.security,
+                                         options.worker_index, base, options.stop));
   heartbeat = std::make_unique<HeartbeatThread>(membership, kServerDeadline);
   PHUB_ASSIGN_OR_RETURN(auto transports,
                         client::choose_transports(options.transport, options.links, membership,
@@ -113,7 +114,7 @@ void Client::State::step_shared(KeyId key) {
 }
 
 bool Client::State::hopeless() {
-  if (heartbeat->failed()) return true;
+  if (options.stop.stop_requested() || heartbeat->failed()) return true;
   if (!heartbeat->someone_left()) return false;
   // Replies to rounds that the leaver took part in are under way, for long where another rack's
   // uplink is slow; later rounds never complete.
@@ -149,6 +150,7 @@ Result<bool> Client::State::wait_slice(std::optional<KeyId> key, std::chrono::mi
       if (compressor) keep_unused(key);
       return true;
     case ExchangeDriver::End::kFailed:
+      if (options.stop.stop_requested()) return Status(Code::kAborted, "interrupted");
       return client::explain_failure(*driver, *heartbeat, membership);
     case ExchangeDriver::End::kTimeout: {
       if (now < deadline) {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,9 @@ struct ClientOptions {
   std::uint32_t tcp_streams = 1;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
+  // From any thread: what waits, and what waits from then on, ends soon with kAborted, and the
+  // client is to be destroyed. A connection to a server that does not answer takes its time.
+  std::stop_token stop = {};
 };
 
 // Where keys are in an array of all of them, in the wire type.

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <sstream>
+#include <stop_token>
 
 #include "common/base/version.h"
 #include "common/rpc/credentials_folder.h"
 #include "worker/client/phub.h"
 
 struct phub_client {
+  std::stop_source interruption;
   std::unique_ptr<phub::Client> client;
   std::size_t keys = 0;
   std::string error;
@@ -135,11 +137,12 @@ const char* phub_version() { return phub::kVersion; }
 
 phub_client* phub_connect(const phub_options* options) {
   auto* client = new phub_client();
-  const auto translated = translate(*options);
+  auto translated = translate(*options);
   if (!translated) {
     report(client, translated.error());
     return client;
   }
+  translated->stop = client->interruption.get_token();
   auto connected = phub::Client::connect(*translated);
   if (connected) {
     client->client = std::move(*connected);
@@ -150,6 +153,8 @@ phub_client* phub_connect(const phub_options* options) {
 }
 
 void phub_destroy(phub_client* client) { delete client; }
+
+void phub_interrupt(phub_client* client) { client->interruption.request_stop(); }
 
 const char* phub_error(const phub_client* client) {
   return client->failed ? client->error.c_str() : nullptr;

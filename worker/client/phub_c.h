@@ -82,6 +82,10 @@ const char* phub_version(void);
 phub_client* phub_connect(const phub_options* options);
 void phub_destroy(phub_client* client);
 
+/* Any thread, while another is in a call of this client or is not: that and every later call that
+ * waits ends soon with an error. Destroy the client then, once the call has returned. */
+void phub_interrupt(phub_client* client);
+
 /* The last error, or NULL. Belongs to the client; valid until its next call. */
 const char* phub_error(const phub_client* client);
 

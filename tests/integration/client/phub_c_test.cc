@@ -365,6 +365,42 @@ TEST_CASE("what a quorum contradicts is refused by name, at the join") {
   CHECK_THAT(without.error(), Contains("mean nothing without rounds.quorum"));
 }
 
+TEST_CASE("an interrupted call ends wherever it waits, and so does every one after it") {
+  const Place place;
+  SECTION("in the join, where the other worker never comes") {
+    const Worker worker(place.options);
+    std::thread other([&worker] { phub_interrupt(worker); });
+    CHECK(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 1);
+    other.join();
+    CHECK_THAT(worker.error(), Contains("interrupted"));
+    CHECK(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 1);
+  }
+  SECTION("in a wait, for a push that never comes") {
+    std::promise<void> interrupted;
+    auto is_interrupted = interrupted.get_future();
+    const auto wrong = place.run([&](const Worker& worker) -> std::string {
+      if (phub_worker_index(worker) != 0) {
+        is_interrupted.wait();
+        return "";
+      }
+      std::thread other([&worker] { phub_interrupt(worker); });
+      const int status = exchange(worker).empty() ? 0 : phub_wait(worker, 0);
+      other.join();
+      interrupted.set_value();
+      return status == 0 ? "there without the other's push" : worker.error();
+    });
+    CHECK_THAT(wrong[0], Contains("interrupted"));
+  }
+  SECTION("and nobody waits for its place") {
+    {
+      const Worker worker(place.options);
+      phub_interrupt(worker);
+      CHECK(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 1);
+    }
+    CHECK(place.run([](const Worker& worker) { return exchange(worker); }) == kNothingWrong);
+  }
+}
+
 TEST_CASE("several tcp streams exchange what one does, and contradict shm") {
   Place place;
   place.options.tcp_streams = 3;

@@ -48,6 +48,7 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_version": (_text, []),
     "phub_connect": (_client, [ctypes.POINTER(Options)]),
     "phub_destroy": (None, [_client]),
+    "phub_interrupt": (None, [_client]),
     "phub_error": (_text, [_client]),
     "phub_register_keys": (_int, [_client, ctypes.POINTER(Key), ctypes.c_size_t]),
     "phub_add_keys": (_int, [_client, ctypes.POINTER(Key), ctypes.c_size_t]),

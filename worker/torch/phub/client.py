@@ -13,6 +13,8 @@ from phub.options import Options
 
 # A wait looks at signals so often.
 _SLICE_MS = 100
+# For what was interrupted to end, seconds.
+_INTERRUPTED = 10.0
 
 
 class Key(NamedTuple):
@@ -66,6 +68,12 @@ class Client:
         self._closed = self._closed or "this client is closed"
         self._views.clear()
         self.__dict__.pop("_handle", None)
+
+    def interrupt(self) -> None:
+        """What waits, and what waits from then on, ends soon with an Error. Any thread; close the client then."""
+        handle = self.__dict__.get("_handle")
+        if handle is not None and handle.process == os.getpid():
+            handle.library.phub_interrupt(handle.client)
 
     def __enter__(self) -> "Client":
         return self
@@ -217,28 +225,38 @@ class Client:
 
     def _call_beside(self, name: str, *arguments: Any) -> None:
         """A call that waits for others and has no slices runs in a thread of its own, so that a signal finds its handler
-        here. Who is interrupted leaves the call behind, and the client to it."""
+        here. Then the call is ended; one that goes on all the same, for a server that does not answer, or because
+        somebody is in a hurry, is left behind, and the client to it."""
         if threading.current_thread() is not threading.main_thread():
             self._call(name, *arguments)
             return
         handle = self._usable()
         results = []
+        is_over = threading.Event()
         left_behind = []
 
         def call() -> None:
             results.append(getattr(handle.library, name)(handle.client, *arguments))
+            is_over.set()
             if left_behind:
                 _destroy(handle.library, handle.client, handle.process)
 
         thread = threading.Thread(target=call, name=name, daemon=True)
         try:
             thread.start()
-            while thread.is_alive():
-                thread.join(_SLICE_MS / 1000)
-        except BaseException:
-            handle.leave.detach()  # the call may still be in the client when the interpreter ends
-            left_behind.append(True)
+            while not is_over.wait(_SLICE_MS / 1000):
+                pass
+        except BaseException as interruption:
+            if thread.ident is None and isinstance(interruption, RuntimeError):
+                raise  # there can be no more threads
             self._closed = f"this client was interrupted in {name}"
+            try:
+                self.interrupt()
+                is_over.wait(_INTERRUPTED)
+            finally:
+                if not is_over.is_set():
+                    handle.leave.detach()  # the call may still be in the client when the interpreter ends
+                    left_behind.append(True)
             raise
         if results != [0]:
             self._raise_error()

@@ -58,8 +58,11 @@ class Exchange:
         self._is_stopped = threading.Event()
 
     def stop(self) -> None:
-        """A wait ends within a slice, with an Error. Any thread."""
+        """What waits ends soon, with an Error. Any thread."""
         self._is_stopped.set()
+        client = self._client
+        if client is not None:
+            client.interrupt()
 
     def close(self) -> None:
         self._views = {}
