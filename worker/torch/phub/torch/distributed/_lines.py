@@ -71,6 +71,10 @@ def end(stream: socket.socket, process: int) -> None:
             pass  # it has ended already
 
 
+class Absent(Error):
+    """A rank that has not opened its port yet."""
+
+
 class Incoming:
     """What one rank sends. run() is its thread's; the mailbox calls accept, under its lock."""
 
@@ -181,7 +185,11 @@ class Outgoing:
 
     def _run(self) -> None:
         try:
-            self._stream = self._connect(self.rank)
+            while self._stream is None:
+                try:
+                    self._stream = self._connect(self.rank)
+                except Absent as failure:
+                    self._go_on_after(failure)
             with selectors.DefaultSelector() as selector:
                 selector.register(self._stream, selectors.EVENT_READ, self._send)
                 selector.register(self._woken, selectors.EVENT_READ, self._announce)
@@ -190,6 +198,14 @@ class Outgoing:
                         key.data()
         except Exception as failure:
             self._fail(f"rank {self.rank} has left, or failed: {failure}")
+
+    def _go_on_after(self, failure: Absent) -> None:
+        """A send that came meanwhile has its own time."""
+        with self._lock:
+            if any(not each.is_late() for each in self._new):
+                return
+            self._failure = str(failure)  # nobody adds one now
+        raise failure
 
     def _announce(self) -> None:
         if not self._woken.recv(4096):

@@ -21,7 +21,7 @@ import torch
 
 from phub.errors import Error, ForkedError
 from phub.torch.distributed._board import Board
-from phub.torch.distributed._lines import Incoming, Outgoing, end, exactly, start, wait_for_threads
+from phub.torch.distributed._lines import Absent, Incoming, Outgoing, end, exactly, start, wait_for_threads
 from phub.torch.distributed._messages import Mailbox, Receive, Send
 
 _SECRET = "secret of the peers"
@@ -164,7 +164,7 @@ class _Ways:
     def _read(self, name: str, otherwise: str) -> str:
         said = self._board.read(name, self._patience)
         if said is None:
-            raise Error(f"after a timeout of {self._patience:g} s {otherwise}")
+            raise Absent(f"after a timeout of {self._patience:g} s {otherwise}")
         return said
 
     def _connect(self, rank: int) -> socket.socket:

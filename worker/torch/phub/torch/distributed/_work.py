@@ -60,6 +60,9 @@ class Pending(_Work):  # type: ignore[misc]
         self.give_up()
         return Error(f"after a timeout of {seconds:g} s {self.what()} is not over")
 
+    def is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
     def what(self) -> str:
         return "the collective"
 
