@@ -1,6 +1,7 @@
 """phub.torch.ddp_hook: two ranks of DistributedDataParallel beside one process. Usage: ddp_hook_test.py LIBRARY BIN"""
 import contextlib
 import os
+import pathlib
 import sys
 import unittest
 
@@ -39,6 +40,8 @@ def train(folder, **options):
         cases.loss_of(model, cases.part(step)).backward()
         optimizer.step()
     cases.keep(model, folder)
+    # By the library once, and once for each bucket that is the client's memory.
+    return pathlib.Path("/proc/self/maps").read_text().count("phub-gradients")
 
 
 def plain(folder):
@@ -47,6 +50,15 @@ def plain(folder):
 
 def bucket_view(folder):
     train(folder, gradient_as_bucket_view=True)
+
+
+def shared(folder):
+    assert train(folder) > 1
+
+
+def not_shared(folder):
+    os.environ["LOCAL_WORLD_SIZE"] = str(2**50)  # for whose buckets /dev/shm has no room
+    assert train(folder) == 1
 
 
 def unused(folder):
@@ -106,6 +118,11 @@ class DdpHookTest(unittest.TestCase):
 
     def test_gradients_as_bucket_views(self):
         cases.same_bits(self, self.ranks(bucket_view), self.averaged())
+
+    def test_buckets_in_the_clients_memory_and_copied_there(self):
+        for function in (shared, not_shared):
+            with self.subTest(function.__name__):
+                cases.same_bits(self, self.ranks(function), self.averaged())
 
     def test_unused_parameters(self):
         cases.same_bits(self, self.ranks(unused), self.averaged(with_unused=True))

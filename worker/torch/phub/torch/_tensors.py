@@ -16,3 +16,7 @@ def gradient(client: Client, key: Union[int, str]) -> torch.Tensor:
 
 def parameter(client: Client, key: Union[int, str]) -> torch.Tensor:
     return torch.frombuffer(client.parameter(key), dtype=_TYPES[client.options.wire_type])
+
+
+def item_bytes(client: Client) -> int:
+    return torch.empty(0, dtype=_TYPES[client.options.wire_type]).element_size()

@@ -4,6 +4,8 @@ A key is a bucket, and a job knows its keys before it runs; DDP knows its bucket
 it has seen in which order gradients come. So the first iteration is the process group's own all-reduce. The second
 one's buckets are what they stay: when the last of them is there the job is joined, and from then on each is pushed when
 DDP has it ready. What comes back is waited for in the last bucket's hook, when nothing is left to compute.
+
+On the CPU a bucket's memory becomes the client's then (_remap), so that nothing is copied to be pushed.
 """
 from typing import Any, Callable, List, Optional
 
@@ -15,7 +17,7 @@ from phub import _environment
 from phub.client import Client, Key
 from phub.errors import Error
 from phub.options import Options
-from phub.torch import _tensors
+from phub.torch import _remap, _tensors
 
 
 class _Reduced:
@@ -47,6 +49,7 @@ class _Reducer:
         self._client: Optional[Client] = None
         self._gradients: List[torch.Tensor] = []  # by bucket, as the results: the client's memory
         self._results: List[torch.Tensor] = []
+        self._shared: List[Optional[torch.Tensor]] = []  # the bucket whose memory is the gradient's; kept, as its pages are
         self._reduced: List[_Reduced] = []  # of this iteration so far
         self._failure: Optional[BaseException] = None
 
@@ -80,9 +83,15 @@ class _Reducer:
 
     def _join(self) -> None:
         client = Client(self._options)
-        client.register_keys([Key(f"bucket{index}", each.buffer.numel()) for index, each in enumerate(self._reduced)])
-        self._gradients = [_tensors.gradient(client, index) for index in range(len(self._reduced))]
-        self._results = [_tensors.parameter(client, index) for index in range(len(self._reduced))]
+        sizes = [each.buffer.numel() for each in self._reduced]
+        item = _tensors.item_bytes(client)
+        # Whole pages, so that each begins on one.
+        client.register_keys([Key(f"bucket{index}", _remap.pages_of(size * item) // item)
+                              for index, size in enumerate(sizes)])
+        self._gradients = [_tensors.gradient(client, index)[:size] for index, size in enumerate(sizes)]
+        self._results = [_tensors.parameter(client, index)[:size] for index, size in enumerate(sizes)]
+        self._shared = [each.buffer if _remap.share(each.buffer, gradient) else None
+                        for each, gradient in zip(self._reduced, self._gradients)]
         self._client = client
 
     def _push(self, index: int) -> None:
@@ -91,7 +100,9 @@ class _Reducer:
         if index >= len(joined) or joined[index] != buffer.numel():
             raise Error(f"ddp_hook: bucket {index} has {buffer.numel()} elements now, and the job was joined with buckets "
                         f"of {joined}: DDP has made others since; make a new model and a new hook for them")
-        self._gradients[index].copy_(buffer)
+        shared = self._shared[index]
+        if shared is None or shared.data_ptr() != buffer.data_ptr():
+            self._gradients[index].copy_(buffer)
         assert self._client is not None
         self._client.push(index)
 
