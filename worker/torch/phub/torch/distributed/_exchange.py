@@ -80,9 +80,10 @@ class Exchange:
             return Error(f"the group's timeout of {self._options.timeout:g} s has passed: {failure}")
         return failure
 
-    def sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Of all ranks' `values`, flat float32 of the same length everywhere, added in the order of ranks."""
-        result = torch.empty_like(values)
+    def sum(self, values: torch.Tensor, result: Optional[torch.Tensor] = None) -> torch.Tensor:
+        """Of all ranks' `values`, flat float32 of the same length everywhere, added in the order of ranks. In `result`, which
+        may be `values`, where it is given: fresh memory for each sum costs more than the copy into it."""
+        result = torch.empty_like(values) if result is None else result
         sizes = key_sizes(values.numel())
         for size in sizes:
             if size not in self._views:

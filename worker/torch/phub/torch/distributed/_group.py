@@ -14,7 +14,7 @@ from phub.options import Options
 from phub.torch.distributed import _peers, _reduce, _sparse
 from phub.torch.distributed._board import Board
 from phub.torch.distributed._exchange import Exchange
-from phub.torch.distributed._host import HostCopy, flat
+from phub.torch.distributed._host import HostCopy, Moment, flat
 from phub.torch.distributed._messages import Receive, Send
 from phub.torch.distributed._monitor import Monitor
 from phub.torch.distributed._work import Collective, GroupThread
@@ -59,9 +59,12 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
         for tensor in tensors:
             _sparse.check(tensor, op)
 
+        moments = [Moment(tensor) for tensor in tensors]
+
         def call(exchange: Exchange) -> None:
-            for tensor in tensors:
-                tensor.copy_(_sparse.summed(exchange, tensor, self._rank, self._size))
+            for tensor, moment in zip(tensors, moments):
+                with moment.later():
+                    tensor.copy_(_sparse.summed(exchange, tensor, self._rank, self._size))
         return self._begin(tensors, call)
 
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Collective:
@@ -77,8 +80,9 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
 
         def call(exchange: Exchange) -> None:
             for copy in copies:
-                total = _reduce.reduced(exchange, copy.get(), op, self._rank, self._size)
-                if root is None or root == self._rank:
+                is_wanted = root is None or root == self._rank
+                total = _reduce.reduced(exchange, copy.get(), op, self._rank, self._size, in_place=is_wanted)
+                if is_wanted:
                     copy.put(total)
         return self._begin(tensors, call)
 
@@ -91,7 +95,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
     def _reduce_scatter(self, output: torch.Tensor, parts: List[torch.Tensor], op: str) -> Collective:
         _check_parts(parts, self._size, "reduce_scatter")
         _reduce.check(output, op)
-        own, copies = HostCopy(output), [HostCopy(part) for part in parts]
+        own, copies = HostCopy(output, is_read=False), [HostCopy(part) for part in parts]
 
         def call(exchange: Exchange) -> None:
             whole = torch.cat([copy.get() for copy in copies])
@@ -147,7 +151,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             if any(each.numel() != wanted for each in outputs):
                 raise ValueError(f"phub: a gather of {source.numel()} elements of each of {self._size} ranks into tensors "
                                  f"of {[each.numel() for each in outputs]}")
-            copies.append(([HostCopy(output) for output in outputs], HostCopy(source)))
+            copies.append(([HostCopy(output, is_read=False) for output in outputs], HostCopy(source)))
 
         def call(exchange: Exchange) -> None:
             for outputs, source in copies:
@@ -183,7 +187,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
     def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Collective:
         _check_parts(outputs, self._size, "all_to_all")
         _check_parts(inputs, self._size, "all_to_all")
-        received, sent = [HostCopy(each) for each in outputs], [HostCopy(each) for each in inputs]
+        received, sent = [HostCopy(each, is_read=False) for each in outputs], [HostCopy(each) for each in inputs]
 
         def call(exchange: Exchange) -> None:
             whole = torch.cat([each.get() for each in sent])

@@ -51,7 +51,7 @@ class Receive(Pending):
         super().__init__([tensor], patience)
         self.source, self.tag, self.bytes = source, tag, bytes_of(tensor)
         self._dtype = tensor.dtype
-        self._copy = HostCopy(tensor)
+        self._copy = HostCopy(tensor, is_read=False)
         self._mailbox = mailbox
         self._use = threading.Lock()
         self.is_given_up = False  # the tensor is its owner's again

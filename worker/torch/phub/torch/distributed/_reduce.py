@@ -40,10 +40,11 @@ def raw(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1).view(torch.uint8)
 
 
-def reduced(exchange: Exchange, own: torch.Tensor, op: str, rank: int, ranks: int) -> torch.Tensor:
-    """`own`, flat and on the host, of all ranks; the same bits at each. Never written to."""
+def reduced(exchange: Exchange, own: torch.Tensor, op: str, rank: int, ranks: int, in_place: bool = False) -> torch.Tensor:
+    """`own`, flat and on the host, of all ranks; the same bits at each. `own` is written to only where it is `in_place`."""
     if op in ("SUM", "AVG") and own.dtype in _SUMMED:
-        total = exchange.sum(own.to(torch.float32))
+        values = own.to(torch.float32)
+        total = exchange.sum(values, values if in_place else None)
         return (total.div_(ranks) if op == "AVG" else total).to(own.dtype)
     parts: List[torch.Tensor] = [part.view(own.dtype) for part in exchange.gather(raw(own), rank, ranks)]
     total = parts[0].clone()
