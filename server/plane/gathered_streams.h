@@ -2,7 +2,7 @@
 // which each worker has several: the core is given all of them at once, or none.
 //
 // What waits belongs to the member that proved who it is by a secret. It goes when another member
-// has that seat, which brings another secret, and with the job. So a worker that dies on the way
+// has that seat, which brings another secret, when the job goes on without it, and with the job. So a worker that dies on the way
 // leaves at most kMaxTcpStreams - 1 sockets for each core, and keeps nobody from its seat.
 //
 // A value; whoever owns it locks.

@@ -136,6 +136,12 @@ Result<std::shared_ptr<VerbsMemory>> PlaneJob::memory_for(std::uint32_t core) {
 void PlaneJob::drop(std::uint32_t worker) {
   const std::lock_guard lock(setup);
   if (is_detached) return;
+  {
+    const std::lock_guard places(mutex_);
+    for (std::size_t core = 0; core < on_cores_.size(); ++core) {
+      gathered_.forget(worker * on_cores_.size() + core);
+    }
+  }
   for (std::size_t core = 0; core < on_cores_.size(); ++core) {
     cores_.cores()[core]->lose(on_cores_[core].get(), worker, "it was lost on another way");
   }

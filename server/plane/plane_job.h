@@ -39,7 +39,7 @@ class PlaneJob {
 
   // Its memory as the core's device sees it, made at the first call. REQUIRES: setup.
   Result<std::shared_ptr<VerbsMemory>> memory_for(std::uint32_t core);
-  // Disconnects one worker; the job goes on without it.
+  // Disconnects one worker, and closes its streams that wait; the job goes on without it.
   void drop(std::uint32_t worker);
   // Disconnects all workers; nobody comes to it any more.
   void detach();

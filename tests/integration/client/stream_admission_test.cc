@@ -211,6 +211,10 @@ TEST_CASE("what a worker leaves behind keeps nobody from its seat, and goes with
     CHECK(is_closed(*also_left));
   }
   CHECK(until([&] { return plane.members.connected == 1; }));
+  auto dropped = plane.open(1, 1);
+  REQUIRE(dropped);
+  plane.plane->drop_worker(kJob, 1);
+  CHECK(is_closed(*dropped));
   auto waits = plane.open(1, 1);
   REQUIRE(waits);
   plane.plane->remove_job(kJob);

@@ -23,13 +23,21 @@ from phub.torch import _remap, _tensors
 class _Reduced:
     """One bucket of this iteration, and the future that DDP has of it."""
 
-    def __init__(self, buffer: torch.Tensor) -> None:
+    def __init__(self, buffer: torch.Tensor, is_gradient: bool) -> None:
         self.buffer = buffer
         self.result = buffer
+        self.is_gradient = is_gradient
         self.failure: Optional[BaseException] = None
         self._end: Any = torch.futures.Future()
         # An error that is raised in `then` is the one that both 1.13 and 2 hand on to who called backward.
         self.future: Any = self._end.then(lambda _: self._get())
+
+    def take(self, result: torch.Tensor) -> None:
+        """Where parameters' gradients are views of the bucket (gradient_as_bucket_view) it is copied there now, while
+        servers add up later buckets; else DDP copies it to them, on the CPU in fp32 from the client's own memory, which it
+        reads before the next push."""
+        is_read = not self.is_gradient and result.dtype == self.buffer.dtype and result.device == self.buffer.device
+        self.result = result if is_read else self.buffer.copy_(result)
 
     def _get(self) -> torch.Tensor:
         if self.failure is not None:
@@ -60,7 +68,7 @@ class _Reducer:
             return default_hooks.allreduce_hook(self._group, bucket)
         if bucket.index() == 0 and self._reduced:
             self._end(Error("ddp_hook: the last backward pass ended before all of its buckets were there"))
-        mine = _Reduced(bucket.buffer().detach())
+        mine = _Reduced(bucket.buffer().detach(), _has_gradients(bucket))
         self._reduced.append(mine)
         if self._failure is None:
             try:
@@ -110,16 +118,21 @@ class _Reducer:
         assert self._client is not None
         if len(self._reduced) != len(self._gradients):
             raise Error(f"ddp_hook: {len(self._reduced)} buckets now, and the job was joined with {len(self._gradients)}")
-        self._client.wait_all()
-        for each, result in zip(self._reduced, self._results):
-            # On the CPU in fp32 the client's own memory, which DDP reads before the next push.
-            each.result = result.to(device=each.buffer.device, dtype=each.buffer.dtype)
+        for index, (each, result) in enumerate(zip(self._reduced, self._results)):
+            self._client.wait(index)
+            each.take(result)
 
     def _end(self, failure: Optional[BaseException]) -> None:
         ended, self._reduced = self._reduced, []
         self._failure = failure
         for each in ended:
             each.end(failure)
+
+
+def _has_gradients(bucket: Any) -> bool:
+    begin = bucket.buffer().data_ptr()
+    end = begin + bucket.buffer().numel() * bucket.buffer().element_size()
+    return any(each.grad is not None and begin <= each.grad.data_ptr() < end for each in bucket.parameters())
 
 
 def ddp_hook(process_group: Any = None, **options: Any) -> Callable[[Any, Any], Any]:
