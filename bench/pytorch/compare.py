@@ -4,8 +4,8 @@
     bench/pytorch/compare.py build/release [--models resnet18:2,transformer:2] [--workers 2,4] [--blocks 5] [--json]
 
 Each mode trains the same model on the same batches, all workers and --cores server cores on this machine, a thread each:
-gloo is DistributedDataParallel on Gloo; hook is that with phub.torch.ddp_hook; backend is DDP on
-init_process_group("phub"); optimizer is phub.torch.Optimizer, which waits in forward; alone is DDP without any exchange
+gloo is DistributedDataParallel on Gloo; hook is that with phub.torch.ddp_hook, shared with its shared_buckets; backend is
+DDP on init_process_group("phub"); optimizer is phub.torch.Optimizer, which waits in forward; alone is DDP without any exchange
 (no_sync), so that 1 - alone / gloo is what Gloo's exchange takes of a step. MODEL:N has batches of N for each worker.
 A step's time is the slowest rank's median; a ratio is of one block, and printed are the median and the extremes.
 Losses are of the last step, rank 0's; alone's models drift apart.
@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODES = ("gloo", "hook", "backend", "optimizer", "alone")
+MODES = ("gloo", "hook", "shared", "backend", "optimizer", "alone")
 
 
 def processor():

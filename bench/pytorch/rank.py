@@ -50,14 +50,14 @@ def parallel(mode, model):
     dist.init_process_group("phub" if mode == "backend" else "gloo")
     # Batches are normalised by each rank's own statistics, in each mode.
     model = torch.nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
-    if mode == "hook":
-        model.register_comm_hook(None, phub.torch.ddp_hook())
+    if mode in ("hook", "shared"):
+        model.register_comm_hook(None, phub.torch.ddp_hook(shared_buckets=mode == "shared"))
     return model, torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=("gloo", "alone", "hook", "backend", "optimizer"))
+    parser.add_argument("mode", choices=("gloo", "alone", "hook", "shared", "backend", "optimizer"))
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)

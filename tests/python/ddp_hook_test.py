@@ -25,11 +25,11 @@ RATE = 0.1
 BOUND = 2e-6
 
 
-def distributed(with_unused=False, **options):
+def distributed(with_unused=False, shared_buckets=False, **options):
     dist.init_process_group("gloo")
     # Buckets of a few KB: several.
     model = DistributedDataParallel(cases.make(with_unused=with_unused), bucket_cap_mb=0.01, **options)
-    model.register_comm_hook(None, phub.torch.ddp_hook())
+    model.register_comm_hook(None, phub.torch.ddp_hook(shared_buckets=shared_buckets))
     return model, torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
 
 
@@ -53,12 +53,12 @@ def bucket_view(folder):
 
 
 def shared(folder):
-    assert train(folder) > 1
+    assert train(folder, shared_buckets=True) > 1
 
 
 def not_shared(folder):
     os.environ["LOCAL_WORLD_SIZE"] = str(2**50)  # for whose buckets /dev/shm has no room
-    assert train(folder) == 1
+    assert train(folder, shared_buckets=True) == 1
 
 
 def unused(folder):

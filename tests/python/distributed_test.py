@@ -10,7 +10,7 @@ import unittest.mock
 import weakref
 
 import launched
-from launched import interrupt_one, say_when_in, temporary_folder, together
+from launched import DEADLINE, Server, free_port, interrupt_one, say_when_in, start, temporary_folder, together
 
 try:
     import torch
@@ -67,6 +67,13 @@ def reductions():
     mean = torch.full((2, 3), RANK * 2.0)
     dist.all_reduce(mean.t(), dist.ReduceOp.AVG)  # not contiguous
     same(mean, torch.full((2, 3), WORLD_SIZE - 1.0))
+    with torch.inference_mode():
+        outside = torch.full((3,), RANK * 2.0)
+    dist.all_reduce(outside, dist.ReduceOp.AVG)
+    same(outside, torch.full((3,), WORLD_SIZE - 1.0))
+    of_one_row = torch.full((1, 4), RANK, dtype=torch.float64)[:, 3]  # its stride is 4
+    dist.all_reduce(of_one_row, dist.ReduceOp.MAX)
+    same(of_one_row, torch.tensor([WORLD_SIZE - 1], dtype=torch.float64))
     ours = torch.full((4,), RANK + 1.0)
     dist.reduce(ours, 1)
     same(ours, torch.full((4,), sum(range(WORLD_SIZE + 1)) * 1.0 if RANK == 1 else RANK + 1.0))
@@ -200,6 +207,16 @@ def interrupted():
         print("interrupted", flush=True)
 
 
+def leaves():
+    """Rank 0 ends while its barrier waits for rank 1, which never comes."""
+    begin()
+    dist.all_reduce(torch.ones(300))
+    if RANK == 1:
+        signal.pause()
+    dist.barrier(async_op=True)
+    dist.destroy_process_group()
+
+
 def train(folder, backend):
     dist.init_process_group(backend)
     model = DistributedDataParallel(torch.nn.Sequential(cases.make(), torch.nn.BatchNorm1d(5)), bucket_cap_mb=0.01)
@@ -290,6 +307,16 @@ class DistributedTest(unittest.TestCase):
 
     def test_ctrl_c(self):
         interrupt_one(self, interrupted)
+
+    def test_who_leaves_a_barrier_ends_well(self):
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        running = [start(leaves, rank=rank, workers=2, server=server, **more) for rank in range(2)]
+        _, error = running[0].communicate(timeout=DEADLINE)
+        self.assertEqual(running[0].returncode, 0, error)
+        running[1].kill()
+        running[1].communicate()
 
     def test_ddp_trains_as_with_gloo(self):
         kept = []

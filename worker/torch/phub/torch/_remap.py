@@ -30,12 +30,13 @@ def pages_of(count: int) -> int:
     return -(-count // PAGE_BYTES) * PAGE_BYTES
 
 
-def share(buffer: torch.Tensor, memory: torch.Tensor) -> bool:
+def share(buffer: torch.Tensor, memory: torch.Tensor, workers: int) -> bool:
     """Whether `buffer`, all of its storage, is from now on the pages where `memory` begins, with the values that it has.
     False: it cannot be, and nothing is changed. Both are on pages of their own to the last one's end; those of `memory`
-    are shared, so they outlive its owner. Raises Error where the buffer is lost."""
+    are shared, so they outlive its owner. `workers` of this host, at most, do so at a time. To send the buffer to another
+    process is an error from then on. Raises Error where the buffer is lost."""
     size = buffer.numel() * buffer.element_size()
-    if not _can_be(buffer, memory, size):
+    if not _can_be(buffer, memory, size, workers):
         return False
     length = pages_of(size)
     # Of a size of 0 mremap maps the same pages once more; it refuses where they are not shared.
@@ -51,10 +52,14 @@ def share(buffer: torch.Tensor, memory: torch.Tensor) -> bool:
     if _mremap(second, length, length, _MAYMOVE | _FIXED, buffer.data_ptr()) == _FAILED:
         raise Error(f"the memory of a bucket cannot be mapped: {os.strerror(ctypes.get_errno())}")
     os.ftruncate(descriptor, 0)  # nobody sees those pages any more
+    # Who is sent this storage maps that file, and would make it zeros: where it may only be read, that fails.
+    readable = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(readable, descriptor, inheritable=False)
+    os.close(readable)
     return True
 
 
-def _can_be(buffer: torch.Tensor, memory: torch.Tensor, size: int) -> bool:
+def _can_be(buffer: torch.Tensor, memory: torch.Tensor, size: int, workers: int) -> bool:
     if not sys.platform.startswith("linux") or mmap.PAGESIZE != PAGE_BYTES:
         return False
     if buffer.device.type != "cpu" or buffer.dtype != memory.dtype:
@@ -67,7 +72,7 @@ def _can_be(buffer: torch.Tensor, memory: torch.Tensor, size: int) -> bool:
         room = os.statvfs("/dev/shm")
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize >= (_environment.number("LOCAL_WORLD_SIZE", 1) + 1) * size
+    return room.f_bavail * room.f_frsize >= (_environment.number("LOCAL_WORLD_SIZE", workers) + 1) * size
 
 
 def _storage_of(tensor: torch.Tensor) -> Any:

@@ -5,7 +5,7 @@ it has seen in which order gradients come. So the first iteration is the process
 one's buckets are what they stay: when the last of them is there the job is joined, and from then on each is pushed when
 DDP has it ready. What comes back is waited for in the last bucket's hook, when nothing is left to compute.
 
-On the CPU a bucket's memory becomes the client's then (_remap), so that nothing is copied to be pushed.
+With shared_buckets a bucket's memory becomes the client's then (_remap), so that nothing is copied to be pushed.
 """
 from typing import Any, Callable, List, Optional
 
@@ -23,26 +23,17 @@ from phub.torch import _remap, _tensors
 class _Reduced:
     """One bucket of this iteration, and the future that DDP has of it."""
 
-    def __init__(self, buffer: torch.Tensor, is_gradient: bool) -> None:
+    def __init__(self, buffer: torch.Tensor) -> None:
         self.buffer = buffer
-        self.result = buffer
-        self.is_gradient = is_gradient
         self.failure: Optional[BaseException] = None
         self._end: Any = torch.futures.Future()
         # An error that is raised in `then` is the one that both 1.13 and 2 hand on to who called backward.
         self.future: Any = self._end.then(lambda _: self._get())
 
-    def take(self, result: torch.Tensor) -> None:
-        """Where parameters' gradients are views of the bucket (gradient_as_bucket_view) it is copied there now, while
-        servers add up later buckets; else DDP copies it to them, on the CPU in fp32 from the client's own memory, which it
-        reads before the next push."""
-        is_read = not self.is_gradient and result.dtype == self.buffer.dtype and result.device == self.buffer.device
-        self.result = result if is_read else self.buffer.copy_(result)
-
     def _get(self) -> torch.Tensor:
         if self.failure is not None:
             raise self.failure
-        return self.result
+        return self.buffer
 
     def end(self, failure: Optional[BaseException]) -> None:
         self.failure = failure
@@ -50,9 +41,10 @@ class _Reduced:
 
 
 class _Reducer:
-    def __init__(self, process_group: Any, options: Options) -> None:
+    def __init__(self, process_group: Any, options: Options, shares: bool) -> None:
         self._group = process_group
         self._options = options
+        self._shares = shares
         self._is_first_iteration = True
         self._client: Optional[Client] = None
         self._gradients: List[torch.Tensor] = []  # by bucket, as the results: the client's memory
@@ -68,7 +60,7 @@ class _Reducer:
             return default_hooks.allreduce_hook(self._group, bucket)
         if bucket.index() == 0 and self._reduced:
             self._end(Error("ddp_hook: the last backward pass ended before all of its buckets were there"))
-        mine = _Reduced(bucket.buffer().detach(), _has_gradients(bucket))
+        mine = _Reduced(bucket.buffer().detach())
         self._reduced.append(mine)
         if self._failure is None:
             try:
@@ -98,8 +90,9 @@ class _Reducer:
                               for index, size in enumerate(sizes)])
         self._gradients = [_tensors.gradient(client, index)[:size] for index, size in enumerate(sizes)]
         self._results = [_tensors.parameter(client, index)[:size] for index, size in enumerate(sizes)]
-        self._shared = [each.buffer if _remap.share(each.buffer, gradient) else None
-                        for each, gradient in zip(self._reduced, self._gradients)]
+        self._shared = [
+            each.buffer if self._shares and _remap.share(each.buffer, gradient, self._options.workers) else None
+            for each, gradient in zip(self._reduced, self._gradients)]
         self._client = client
 
     def _push(self, index: int) -> None:
@@ -107,7 +100,8 @@ class _Reducer:
         joined = [gradient.numel() for gradient in self._gradients]
         if index >= len(joined) or joined[index] != buffer.numel():
             raise Error(f"ddp_hook: bucket {index} has {buffer.numel()} elements now, and the job was joined with buckets "
-                        f"of {joined}: DDP has made others since; make a new model and a new hook for them")
+                        f"of {joined}: DDP has made others since (as with static_graph=True, which the hook does not know); make a "
+                        "new model and a new hook for them")
         shared = self._shared[index]
         if shared is None or shared.data_ptr() != buffer.data_ptr():
             self._gradients[index].copy_(buffer)
@@ -120,7 +114,8 @@ class _Reducer:
             raise Error(f"ddp_hook: {len(self._reduced)} buckets now, and the job was joined with {len(self._gradients)}")
         for index, (each, result) in enumerate(zip(self._reduced, self._results)):
             self._client.wait(index)
-            each.take(result)
+            # Into the bucket, which PyTorch's wrappers of hooks read, while servers add up later ones.
+            each.buffer.copy_(result)
 
     def _end(self, failure: Optional[BaseException]) -> None:
         ended, self._reduced = self._reduced, []
@@ -129,23 +124,20 @@ class _Reducer:
             each.end(failure)
 
 
-def _has_gradients(bucket: Any) -> bool:
-    begin = bucket.buffer().data_ptr()
-    end = begin + bucket.buffer().numel() * bucket.buffer().element_size()
-    return any(each.grad is not None and begin <= each.grad.data_ptr() < end for each in bucket.parameters())
-
-
-def ddp_hook(process_group: Any = None, **options: Any) -> Callable[[Any, Any], Any]:
+def ddp_hook(process_group: Any = None, shared_buckets: bool = False, **options: Any) -> Callable[[Any, Any], Any]:
     """A hook for DistributedDataParallel.register_comm_hook(None, hook): the mean of each bucket by PHub's servers.
 
     The first iteration uses `process_group` (None: the default one), as does DDP itself for buffers and first
     parameters; the job is joined in the second. `options` are Options' fields; `servers` comes from PHUB_SERVERS, rank
     and number of workers from the process group. Each hook is a job of its own. Errors are raised by backward, as
     RuntimeError with the message of the Error, and are final.
+
+    `shared_buckets`: on the CPU, where /dev/shm has room for a bucket of each of the host's workers, buckets are the memory
+    that is pushed, which saves a copy. A forked child shares them: what it writes to gradients is written here.
     """
     given = {"workers": dist.get_world_size(process_group), "worker_index": dist.get_rank(process_group), **options}
     given.setdefault("rule", "mean")
-    reducer = _Reducer(process_group, Options(**_environment.options("ddp", given)))
+    reducer = _Reducer(process_group, Options(**_environment.options("ddp", given)), shared_buckets)
 
     def phub_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         return reducer.reduce(bucket)

@@ -71,8 +71,9 @@ class Exchange:
 
     def abandon(self) -> None:
         """The interpreter ends while this is in the library: leave the client alone."""
-        if self._client is not None:
-            self._client._handle.leave.detach()
+        handle = None if self._client is None else self._client.__dict__.get("_handle")
+        if handle is not None:  # else it is closed: the thread is leaving
+            handle.leave.detach()
 
     def explained(self, failure: BaseException) -> BaseException:
         """With what the servers were told to wait, where they have."""

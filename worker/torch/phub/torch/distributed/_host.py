@@ -8,7 +8,9 @@ import torch
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    values = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    # Of one element, or of none, any stride is contiguous; other types only view one of 1.
+    return values if values.stride(0) == 1 else values.as_strided((values.numel(),), (1,))
 
 
 class HostCopy:

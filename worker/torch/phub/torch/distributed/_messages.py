@@ -67,7 +67,7 @@ class Receive(Pending):
             self.source = source
             failure: Optional[BaseException] = None
             try:
-                with torch.no_grad():
+                with torch.inference_mode():
                     self._copy.put(data.view(self._dtype))
             except Exception as error:
                 failure = error

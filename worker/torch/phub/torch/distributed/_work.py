@@ -141,7 +141,7 @@ class Collective(Pending):
         failure = earlier
         if earlier is None:
             try:
-                with torch.no_grad():
+                with torch.inference_mode():  # also tensors of who is in it may be written
                     self._call(exchange)
             except BaseException as error:
                 # Whose frames view the client's memory: it is to leave the job when it is closed.
@@ -152,50 +152,53 @@ class Collective(Pending):
         return failure
 
 
+class _Running:
+    """A group's thread and what it works on, for as long as it runs: the group may go before it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.queue: Any = queue.SimpleQueue()
+        self.process = os.getpid()
+        self.thread = threading.Thread(target=_run, args=(self,), name="phub group", daemon=True)
+
+    def end(self) -> None:
+        if os.getpid() != self.process:
+            return
+        self.queue.put(None)
+        self.thread.join(_PATIENCE)
+        self.exchange.stop()
+        self.thread.join(_PATIENCE)
+        if self.thread.is_alive():
+            self.exchange.abandon()
+
+
 class GroupThread:
     """Makes a group's collectives one after the other. It ends with the group, and with the interpreter."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._queue: Any = queue.SimpleQueue()
+        running = self._running = _Running(exchange)
         self._kept = Kept()
-        self._thread = threading.Thread(target=_run, args=(self._queue, exchange), name="phub group", daemon=True)
-        self._thread.start()
-        self._process = os.getpid()
-        # When all that was begun is over. What ends clients at exit is behind it, so registered before _end_at_exit.
-        weakref.finalize(self, self._queue.put, None).atexit = False
-        atexit.register(_end_at_exit, weakref.ref(self))
+        # When all that was begun is over. What ends clients at exit is behind it, so registered before end.
+        weakref.finalize(self, running.queue.put, None).atexit = False
+        atexit.register(running.end)
+        running.thread.start()
 
     def add(self, work: Collective) -> Collective:
-        if os.getpid() != self._process:
-            raise ForkedError(f"this group belongs to process {self._process}, which forked this one")
+        if os.getpid() != self._running.process:
+            raise ForkedError(f"this group belongs to process {self._running.process}, which forked this one")
         work.keep_in(self._kept)
-        self._queue.put(work)
+        self._running.queue.put(work)
         return work
 
-    def end(self) -> None:
-        if os.getpid() != self._process:
-            return
-        self._queue.put(None)
-        self._thread.join(_PATIENCE)
-        self._exchange.stop()
-        self._thread.join(_PATIENCE)
-        if self._thread.is_alive():
-            self._exchange.abandon()
 
-
-def _end_at_exit(group: Any) -> None:
-    thread = group()
-    if thread is not None:
-        thread.end()
-
-
-def _run(works: Any, exchange: Exchange) -> None:
+def _run(running: _Running) -> None:
+    exchange = running.exchange
     failure: Optional[BaseException] = None
     while True:
-        work = works.get()
+        work = running.queue.get()
         if work is None:
             exchange.close()
+            atexit.unregister(running.end)
             return
         had_failed = failure is not None
         failure = work.run(exchange, failure)
