@@ -99,10 +99,11 @@ def interrupt_one(test, function):
 
 
 def main(functions):
-    """In a worker: runs its function and ends. Else: takes LIBRARY and BIN from the command line."""
+    """In a worker: runs its function and ends. Else: takes LIBRARY and BIN from the command line, and leaves what follows,
+    as names of tests."""
     if sys.argv[1] == "--in-worker":
         functions[sys.argv[2]](*sys.argv[3:])
         sys.exit(0)
     os.environ["PHUB_LIBRARY"] = sys.argv[1]
     processes.BIN = pathlib.Path(sys.argv[2]).resolve()
-    return sys.argv[:1]
+    return [sys.argv[0], *sys.argv[3:]]

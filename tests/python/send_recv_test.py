@@ -4,13 +4,14 @@ Usage: send_recv_test.py LIBRARY BIN
 """
 import datetime
 import os
+import queue
 import signal
 import socket
 import sys
 import unittest
 
 import launched
-from launched import interrupt_one, say_when_in, together
+from launched import DEADLINE, interrupt_one, say_when_in, together
 
 try:
     import torch
@@ -20,7 +21,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import phub.torch.distributed  # noqa: E402
-from phub.torch.distributed import _lines, _peers  # noqa: E402
+from phub.torch.distributed import _lines, _messages, _peers  # noqa: E402
 from torch_cases import RANK, WORLD_SIZE  # noqa: E402
 
 MIB = 2**20
@@ -284,6 +285,22 @@ class SendRecvTest(unittest.TestCase):
 
     def test_who_comes_late(self):
         self.all_end_well(late_ones, workers=2)
+
+    def test_what_is_awaited_is_tried_again(self):
+        """Each recv has its own time, however early the rank was first tried."""
+        mailbox = _messages.Mailbox(1)
+        for patience, is_awaited in ((-1, False), (DEADLINE, True)):
+            mailbox.want(_messages.Receive(torch.zeros(1), 1, 0, patience, mailbox))
+            self.assertEqual((mailbox.is_awaited(1), mailbox.is_awaited(0)), (is_awaited, False))
+        tries, lost = [], queue.SimpleQueue()
+
+        def connect(rank):
+            tries.append(rank)
+            raise _lines.Absent("it is not there")
+        to = _lines.Outgoing(1, connect, lambda *why: lost.put(why), lambda rank: len(tries) < 3)
+        self.assertIn("it is not there", lost.get(timeout=DEADLINE)[1])
+        self.assertEqual(tries, [1, 1, 1])
+        self.assertTrue(to.has_failed_to_connect())
 
     def test_who_has_left_is_named(self):
         (status, _, error), (other, _, _) = together(self, one_leaves)

@@ -143,9 +143,12 @@ class Incoming:
 class Outgoing:
     """What this rank sends to one other. run() is its thread's, the rest anybody's."""
 
-    def __init__(self, rank: int, connect: Callable[[int], socket.socket], lost: Callable[[int, str], None]) -> None:
+    def __init__(self, rank: int, connect: Callable[[int], socket.socket], lost: Callable[[int, str], None],
+                 is_awaited: Callable[[int], bool]) -> None:
+        """`connect` raises Absent where it is to be called once more for what came meanwhile; `is_awaited`: whether
+        something is to come from that rank. `lost` is told, at the end, why."""
         self.rank = rank
-        self._connect, self._lost = connect, lost
+        self._connect, self._lost, self._is_awaited = connect, lost, is_awaited
         self._lock = threading.Lock()
         self._new: List[Send] = []
         self._waiting: Dict[int, Send] = {}  # by number: announced
@@ -200,9 +203,10 @@ class Outgoing:
             self._fail(f"rank {self.rank} has left, or failed: {failure}")
 
     def _go_on_after(self, failure: Absent) -> None:
-        """A send that came meanwhile has its own time."""
+        """A send or recv that came meanwhile has its own time."""
+        is_awaited = self._is_awaited(self.rank)
         with self._lock:
-            if any(not each.is_late() for each in self._new):
+            if is_awaited or any(not each.is_late() for each in self._new):
                 return
             self._failure = str(failure)  # nobody adds one now
         raise failure

@@ -176,6 +176,11 @@ class Mailbox:
         for each in failed:
             each.finish(Error(f"{each.what()}: {self._why(each)}"))
 
+    def is_awaited(self, rank: int) -> bool:
+        """Whether a recv of that rank's has time left."""
+        with self._lock:
+            return any(each.source == rank and not each.is_late() for each in self._wanted)
+
     def proceed(self, line: Any) -> None:
         """What it had accepted first is over."""
         with self._lock:

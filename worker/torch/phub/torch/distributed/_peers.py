@@ -152,7 +152,7 @@ class _Ways:
             del self._to[rank]  # it may be there by now
             self.mailbox.retry(rank)
         if rank not in self._to:
-            self._to[rank] = Outgoing(rank, self._connect, self.mailbox.lost)
+            self._to[rank] = Outgoing(rank, self._connect, self.mailbox.lost, self.mailbox.is_awaited)
         return self._to[rank]
 
     def close(self) -> None:
