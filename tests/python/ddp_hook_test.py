@@ -65,6 +65,14 @@ def unused(folder):
     train(folder, with_unused=True, find_unused_parameters=True)
 
 
+def static_graph(folder):
+    train(folder, static_graph=True)
+
+
+def static_graph_shared(folder):
+    train(folder, static_graph=True, shared_buckets=True)
+
+
 def accumulates(folder):
     model, optimizer = distributed()
     for step in range(0, STEPS, 2):
@@ -121,6 +129,11 @@ class DdpHookTest(unittest.TestCase):
 
     def test_buckets_in_the_clients_memory_and_copied_there(self):
         for function in (shared, not_shared):
+            with self.subTest(function.__name__):
+                cases.same_bits(self, self.ranks(function), self.averaged())
+
+    def test_buckets_that_are_others_in_the_third_iteration(self):
+        for function in (static_graph, static_graph_shared):
             with self.subTest(function.__name__):
                 cases.same_bits(self, self.ranks(function), self.averaged())
 

@@ -2,11 +2,13 @@
 
 A key is a bucket, and a job knows its keys before it runs; DDP knows its buckets only after the first iteration, when
 it has seen in which order gradients come. So the first iteration is the process group's own all-reduce. The second
-one's buckets are what they stay: when the last of them is there the job is joined, and from then on each is pushed when
-DDP has it ready. What comes back is waited for in the last bucket's hook, when nothing is left to compute.
+one's buckets are what they stay (with static_graph the third one's; then there is a second job): when the last of them
+is there the job is joined, and from then on each is pushed when DDP has it ready. What comes back is waited for in the
+last bucket's hook, when nothing is left to compute.
 
 With shared_buckets a bucket's memory becomes the client's then (_remap), so that nothing is copied to be pushed.
 """
+import dataclasses
 from typing import Any, Callable, List, Optional
 
 import torch
@@ -47,6 +49,7 @@ class _Reducer:
         self._shares = shares
         self._is_first_iteration = True
         self._client: Optional[Client] = None
+        self._jobs = 0  # that were joined
         self._gradients: List[torch.Tensor] = []  # by bucket, as the results: the client's memory
         self._results: List[torch.Tensor] = []
         self._shared: List[Optional[torch.Tensor]] = []  # the bucket whose memory is the gradient's; kept, as its pages are
@@ -72,6 +75,8 @@ class _Reducer:
         return mine.future
 
     def _exchange(self, is_last: bool) -> None:
+        if self._client is not None and not self._is_as_joined(is_last):
+            self._leave()
         if self._client is not None:
             self._push(len(self._reduced) - 1)
         elif is_last:
@@ -82,7 +87,9 @@ class _Reducer:
             self._finish()
 
     def _join(self) -> None:
-        client = Client(self._options)
+        name = self._options.job if self._jobs == 0 else f"{self._options.job}-again{self._jobs}"
+        self._jobs += 1
+        client = Client(dataclasses.replace(self._options, job=name))
         sizes = [each.buffer.numel() for each in self._reduced]
         item = _tensors.item_bytes(client)
         # Whole pages, so that each begins on one.
@@ -95,14 +102,21 @@ class _Reducer:
             for each, gradient in zip(self._reduced, self._gradients)]
         self._client = client
 
+    def _is_as_joined(self, is_last: bool) -> bool:
+        index = len(self._reduced) - 1
+        count = len(self._gradients)
+        is_there = index + 1 == count if is_last else index + 1 < count
+        return is_there and self._reduced[index].buffer.numel() == self._gradients[index].numel()
+
+    def _leave(self) -> None:
+        """DDP has other buckets now. What of them was pushed already is so once more, in the next job."""
+        assert self._client is not None
+        self._gradients, self._results, self._shared = [], [], []
+        self._client.close()
+        self._client = None
+
     def _push(self, index: int) -> None:
-        buffer = self._reduced[index].buffer
-        joined = [gradient.numel() for gradient in self._gradients]
-        if index >= len(joined) or joined[index] != buffer.numel():
-            raise Error(f"ddp_hook: bucket {index} has {buffer.numel()} elements now, and the job was joined with buckets "
-                        f"of {joined}: DDP has made others since (as with static_graph=True, which the hook does not know); make a "
-                        "new model and a new hook for them")
-        shared = self._shared[index]
+        buffer, shared = self._reduced[index].buffer, self._shared[index]
         if shared is None or shared.data_ptr() != buffer.data_ptr():
             self._gradients[index].copy_(buffer)
         assert self._client is not None
@@ -110,8 +124,6 @@ class _Reducer:
 
     def _finish(self) -> None:
         assert self._client is not None
-        if len(self._reduced) != len(self._gradients):
-            raise Error(f"ddp_hook: {len(self._reduced)} buckets now, and the job was joined with {len(self._gradients)}")
         for index, (each, result) in enumerate(zip(self._reduced, self._results)):
             self._client.wait(index)
             # Into the bucket, which PyTorch's wrappers of hooks read, while servers add up later ones.
