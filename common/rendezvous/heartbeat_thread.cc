@@ -31,11 +31,12 @@ Status HeartbeatThread::leavers() const {
   return {Code::kAborted, names + " left the job: no further round can complete"};
 }
 
-void HeartbeatThread::fail(const Status& status) {
+void HeartbeatThread::fail(const Status& status, std::size_t server) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return;
     failure_ = status;
+    failed_by_ = server;
   }
   failed_.store(true, std::memory_order_release);
 }
@@ -68,10 +69,11 @@ void HeartbeatThread::run(const std::stop_token& stop) {
       if (status.ok()) {
         answered[server] = Clock::now();
       } else if (status.code() == Code::kAborted) {
-        fail(status);
+        fail(status, server);
       } else if (Clock::now() - answered[server] > deadline_) {
-        fail({Code::kUnavailable, "server " + membership_.servers[server]->address() +
-                                      " is lost: " + status.message()});
+        fail({Code::kUnavailable,
+              "server " + membership_.servers[server]->address() + " is lost: " + status.message()},
+             server);
       }
     }
     if (failed()) break;
@@ -81,28 +83,33 @@ void HeartbeatThread::run(const std::stop_token& stop) {
 
 Status HeartbeatThread::check(std::uint32_t server) {
   const Status status = ask(server, milliseconds(1000));
-  if (status.code() == Code::kAborted) fail(status);
+  if (status.code() == Code::kAborted) fail(status, server);
   return failed() ? failure() : Status();
 }
 
 Status HeartbeatThread::diagnose(std::uint32_t server, std::uint32_t core) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok() && failed_by_ == server) return failure_;
+  }
   const std::string name = membership_.servers[server]->address();
   const auto deadline = Clock::now() + std::min(deadline_, milliseconds(2000));
-  Status status;
   // A connection can close a moment before the server knows why.
-  while (Clock::now() < deadline && !failed()) {
-    status = ask(server, milliseconds(1000));
-    if (status.code() == Code::kAborted) fail(status);
+  do {
+    const Status status = ask(server, milliseconds(1000));
+    if (status.code() == Code::kAborted) fail(status, server);
     if (status.code() == Code::kUnavailable) {
-      fail({Code::kUnavailable,
-            "server " + name + " is gone: its data connection closed and it does not reply"});
+      const Status gone(
+          Code::kUnavailable,
+          "server " + name + " is gone: its data connection closed and it does not reply");
+      fail(gone, server);
+      return gone;
     }
     if (!failed()) std::this_thread::sleep_for(milliseconds(20));
-  }
-  if (!failed()) {
-    fail({Code::kUnavailable, "the data connection to server " + name + ", core " +
-                                  std::to_string(core) + ", was lost"});
-  }
+  } while (Clock::now() < deadline && !failed());
+  fail({Code::kUnavailable,
+        "the data connection to server " + name + ", core " + std::to_string(core) + ", was lost"},
+       server);
   return failure();
 }
 

@@ -33,21 +33,24 @@ class HeartbeatThread {
   // Asks the server now. Error: the job is over, and why; OK also where there is no reply.
   Status check(std::uint32_t server);
 
-  // A data connection to a server was lost: asks the server why, and returns the reason.
+  // A data connection to a server was lost: asks the server why, and returns the reason. What
+  // another server said before, that a worker was lost, may have come of this one's end, which is
+  // told then.
   Status diagnose(std::uint32_t server, std::uint32_t core);
 
  private:
   void run(const std::stop_token& stop);
   // What a server says of the job; OK if it is running.
   Status ask(std::size_t server, std::chrono::milliseconds timeout);
-  void fail(const Status& status);
+  void fail(const Status& status, std::size_t server);
 
   Membership& membership_;
   std::chrono::milliseconds deadline_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> someone_left_{false};
-  mutable std::mutex mutex_;  // failure_, left_
+  mutable std::mutex mutex_;  // of what is below
   Status failure_;
+  std::size_t failed_by_ = 0;  // the server that said it, or did not reply
   std::vector<std::uint32_t> left_;
   std::mutex beat_mutex_;  // one call at a time for each process
   std::condition_variable_any wake_;

@@ -28,7 +28,9 @@ Status explain_failure(const ExchangeDriver& driver, HeartbeatThread& heartbeat,
                                  ", was changed on the way: a record of the encrypted connection "
                                  "does not verify; nothing of it was used"};
   }
-  if (heartbeat.failed()) return heartbeat.failure();
+  if (heartbeat.failed()) {
+    return loss ? heartbeat.diagnose(loss->server, loss->core) : heartbeat.failure();
+  }
   if (heartbeat.someone_left()) return heartbeat.leavers();
   return loss ? heartbeat.diagnose(loss->server, loss->core)
               : Status(Code::kUnavailable, "the exchange stopped");
