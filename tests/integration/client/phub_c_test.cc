@@ -2,97 +2,16 @@
 #include "worker/client/phub_c.h"
 
 #include <catch2/catch.hpp>
-#include <functional>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/support/server/test_server.h"
+#include "tests/support/server/c_workers.h"
 
-namespace phub {
-namespace {
+namespace phub::testing {
 
 using Catch::Contains;
-
-constexpr std::uint32_t kWorkers = 2;
-constexpr std::uint32_t kGuardMs = 60'000;
-
-class Worker {
- public:
-  explicit Worker(const phub_options& options) : client_(phub_connect(&options)) {}
-  ~Worker() { phub_destroy(client_); }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-  operator phub_client*() const { return client_; }  // NOLINT(google-explicit-constructor)
-
-  float* gradient(std::uint32_t key) const {
-    return static_cast<float*>(phub_gradient(client_, key, nullptr));
-  }
-  const float* parameter(std::uint32_t key) const {
-    return static_cast<const float*>(phub_parameter(client_, key, nullptr));
-  }
-  std::string error() const {
-    const char* text = phub_error(client_);
-    return text == nullptr ? "" : text;
-  }
-
- private:
-  phub_client* client_;
-};
-
-const std::vector<phub_key> kKeys = {
-    {.name = "a", .elements = 3, .weight_decay = 0.0F, .exclude_from_lars = 0},
-    {.name = "b", .elements = 5, .weight_decay = 0.0F, .exclude_from_lars = 0}};
-
-struct Place {
-  std::unique_ptr<TestServer> server = std::move(*TestServer::start(1));
-  std::string address = server->address();
-  phub_options options = {};
-
-  Place() {
-    options.servers = address.c_str();
-    options.workers = kWorkers;
-    options.transport = "shm";
-    options.timeout_ms = kGuardMs;
-  }
-
-  // Each worker in a thread of its own; what `body` says went wrong.
-  std::vector<std::string> run(const std::function<std::string(const Worker&)>& body) const {
-    std::vector<std::string> wrong(kWorkers);
-    std::vector<std::thread> threads;
-    for (std::uint32_t index = 0; index < kWorkers; ++index) {
-      threads.emplace_back([&, index] {
-        phub_options own = options;
-        own.worker_index = static_cast<std::int32_t>(index);
-        const Worker worker(own);
-        if (phub_register_keys(worker, kKeys.data(), kKeys.size()) != 0) {
-          wrong[index] = worker.error();
-        } else if (phub_worker_index(worker) != index || phub_workers(worker) != kWorkers) {
-          wrong[index] = "another index";
-        } else {
-          wrong[index] = body(worker);
-          if (wrong[index].empty()) wrong[index] = worker.error();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return wrong;
-  }
-};
-
-const std::vector<std::string> kNothingWrong(kWorkers);
-
-// Both keys are pushed and waited for; what went wrong.
-std::string exchange(const Worker& worker) {
-  if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
-  return phub_wait_all(worker) == 0 ? "" : "wait_all";
-}
-std::string exchange(const Worker& worker, float rate, float scale) {
-  return phub_set_hyper(worker, rate, 0.0F, scale) == 0 ? exchange(worker) : "set_hyper";
-}
-
-}  // namespace
 
 TEST_CASE("keys are pushed and waited for one by one, all together, and both in one call") {
   const Place place;
@@ -429,4 +348,4 @@ TEST_CASE("a key that does not exist is refused, and the client goes on") {
   CHECK(phub_wait_all(worker) == 0);
 }
 
-}  // namespace phub
+}  // namespace phub::testing
