@@ -10,7 +10,7 @@ import unittest.mock
 import weakref
 
 import launched
-from launched import DEADLINE, Server, free_port, interrupt_one, say_when_in, start, temporary_folder, together
+from launched import DEADLINE, Server, processes, free_port, interrupt_one, say_when_in, start, temporary_folder, together
 
 try:
     import torch
@@ -129,6 +129,29 @@ def copies():
     assert [each["rank"] for each in objects] == list(range(WORLD_SIZE))
 
 
+def side_by_side():
+    """A sum is over when all ranks have begun it, whatever one of them has begun since; also what needs further keys."""
+    begin()
+    store = dist.distributed_c10d._get_default_store()
+    for turn, sizes in enumerate(((300, 70_000), (70_000, 300_000), (300_000, 300_000), (300, 300), (300, 9_000_000),
+                                  (9_000_000, 9_000_000))):
+        first, second = (torch.full((size,), RANK + 1.0) for size in sizes)
+        earlier = dist.all_reduce(first, async_op=True)
+        if RANK > 0:
+            store.wait([f"{turn}"])
+        later = dist.all_reduce(second, async_op=True)
+        assert earlier.wait()
+        if RANK == 0:
+            store.set(f"{turn}", "over")
+        assert later.wait()
+        for each in first, second:
+            same(each, torch.full_like(each, sum(range(WORLD_SIZE + 1))))
+    twice = torch.full((300_000,), RANK + 1.0)
+    dist.all_reduce_coalesced([twice, twice, twice])
+    same(twice, torch.full_like(twice, sum(range(WORLD_SIZE + 1))))
+    dist.barrier()
+
+
 def async_and_groups():
     begin()
     tensors = [torch.full((n,), RANK + 1.0) for n in (5, 5000, 1)]
@@ -244,7 +267,7 @@ class DistributedTest(unittest.TestCase):
 
     def test_collectives(self):
         for workers in (2, 3):
-            for function in (reductions, copies, async_and_groups):
+            for function in (reductions, copies, async_and_groups, side_by_side):
                 with self.subTest(function.__name__, workers=workers):
                     self.all_end_well(function, workers=workers)
 
@@ -309,7 +332,7 @@ class DistributedTest(unittest.TestCase):
         interrupt_one(self, interrupted)
 
     def test_who_leaves_a_barrier_ends_well(self):
-        server = Server(cores=1)
+        server = Server(*processes.PATIENT, cores=1)
         self.addCleanup(server.close)
         more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         running = [start(leaves, rank=rank, workers=2, server=server, **more) for rank in range(2)]

@@ -68,7 +68,7 @@ def say_when_in(function, text):
 
 def together(test, function, *arguments, workers=2):
     """Runs it in workers that have a server, and each other on MASTER_PORT. (status, output, error) of each."""
-    server = Server(cores=1)
+    server = Server(*processes.PATIENT, cores=1)
     test.addCleanup(server.close)
     more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     running = [start(function, *arguments, rank=rank, workers=workers, server=server, **more) for rank in range(workers)]
@@ -86,7 +86,7 @@ def together(test, function, *arguments, workers=2):
 
 def interrupt_one(test, function):
     """Two workers; rank 0 gets Ctrl-C when it has said that it is waiting, and is to say that it was interrupted."""
-    server = Server(cores=1)
+    server = Server(*processes.PATIENT, cores=1)
     test.addCleanup(server.close)
     more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     running = [start(function, rank=rank, workers=2, server=server, **more) for rank in range(2)]

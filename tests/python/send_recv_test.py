@@ -164,13 +164,21 @@ def given_up():
     dist.barrier()
 
 
+def set_patience(group, seconds):
+    """Of what is sent and received from now on."""
+    for each in (group._peers, *group._peers._ways.values()):
+        each._patience = seconds
+
+
 def late_ones():
     """A rank that sends for the first time when another has given it up."""
     begin()
-    hasty = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=3))
+    hasty = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=DEADLINE))
     there = torch.zeros(1)
     if RANK == 0:
+        set_patience(hasty, 1.0)
         fails(lambda: dist.recv(there, 1, group=hasty), "timeout", "rank 1")
+        set_patience(hasty, float(DEADLINE))
     dist.barrier()
     if RANK == 0:
         dist.send(there, 1, group=hasty)

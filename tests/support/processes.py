@@ -43,16 +43,24 @@ def cleanups_of(cls):
     return Cleanups
 
 
+_claims = []  # of ports, until the process ends
+
+
 def free_port():
     """Of loopback: one that nobody has, below those that the kernel gives to connections, so that
-    other tests do not take it meanwhile."""
+    no connection takes it meanwhile, nor another test, which sees the claim."""
     while True:
-        with socket.socket() as free:
-            try:
-                free.bind(("127.0.0.1", random.randrange(15_000, 32_000)))
-            except OSError:
-                continue
-            return free.getsockname()[1]
+        port = random.randrange(15_000, 32_000)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0phub-test-port-{port}")
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port
 
 
 def until(condition, what):

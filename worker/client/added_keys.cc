@@ -124,6 +124,7 @@ Status AddedKeys::turn_others(const Client& waiting) const {
     if (state.driver->idle()) return {};
     if (state.driver->wait(std::nullopt, milliseconds(0)) != ExchangeDriver::End::kFailed)
       return {};
+    if (state.options.stop.stop_requested()) return {Code::kAborted, "interrupted"};
     return explain_failure(*state.driver, *state.heartbeat, state.membership);
   };
   PHUB_RETURN_IF_ERROR(turn(base_));

@@ -270,7 +270,7 @@ while True:
 
 
 class Storm(JobTest):
-    server_options = ("--http", "127.0.0.1:0")
+    server_options = ("--http", "127.0.0.1:0", *processes.PATIENT)
 
     def test_eight_workers_train_on_and_others_join_while_strangers_come_in_every_way(self):
         self.start(8, "auto")

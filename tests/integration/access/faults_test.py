@@ -33,6 +33,19 @@ class PatientFaults(JobTest):
                 self.launch(2, transport, "--max-steps", "3")
                 self.finish()
 
+    def test_a_job_that_stands_still_is_explained_by_who_has_not_pushed(self):
+        self.start(2, "shm")
+        self.wait_for_rounds(100)
+        self.workers[1].send_signal(signal.SIGSTOP)
+        self.addCleanup(self.workers[1].send_signal, signal.SIGCONT)
+
+        def standstill():
+            findings = self.server.ctl("job", "explain", "mnist")["findings"]
+            return next((f for f in findings if f["topic"] == "standstill"), None)
+        found = until(standstill, "the standstill is found")
+        self.assertIn("worker 1 (", found["what"])
+        self.assertNotIn("worker 0 (", found["what"])
+
 
 class Faults(JobTest):
     def test_memory_returns_after_failed_jobs(self):
@@ -90,19 +103,6 @@ class Faults(JobTest):
         line = next(line for line in self.workers[0].stderr if "waiting for" in line)
         for word in (self.server.control, "2 workers", "timeout_ms"):
             self.assertIn(word, line)
-
-    def test_a_job_that_stands_still_is_explained_by_who_has_not_pushed(self):
-        self.start(2, "shm")
-        self.wait_for_rounds(100)
-        self.workers[1].send_signal(signal.SIGSTOP)
-        self.addCleanup(self.workers[1].send_signal, signal.SIGCONT)
-
-        def standstill():
-            findings = self.server.ctl("job", "explain", "mnist")["findings"]
-            return next((f for f in findings if f["topic"] == "standstill"), None)
-        found = until(standstill, "the standstill is found")
-        self.assertIn("worker 1 (", found["what"])
-        self.assertNotIn("worker 0 (", found["what"])
 
     def test_strangers_on_the_data_port_are_dropped_and_counted(self):
         self.start(2, "tcp")

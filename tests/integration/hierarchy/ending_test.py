@@ -31,10 +31,17 @@ def descriptors(server):
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 
+def name_of(task):
+    try:
+        return (task / "comm").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return ""
+
+
 def threads(server):
     """Of its own: gRPC's have names of theirs, and come and go."""
     tasks = pathlib.Path(f"/proc/{server.process.pid}/task")
-    return sum((task / "comm").read_text() == "phub-server\n" for task in tasks.iterdir())
+    return sum(name_of(task) == "phub-server\n" for task in tasks.iterdir())
 
 
 class Ending(RacksTest):
@@ -70,7 +77,7 @@ class Ending(RacksTest):
             self.assertEqual(server.process.wait(timeout=DEADLINE), 0)
 
     def test_a_server_that_stops_while_another_rack_stands_still(self):
-        self.start_racks()
+        self.start_racks(more="heartbeat_deadline_ms: 30000\n")
         started = self.start_job("a:1,b:1", "--job", "held")
         self.wait_until_it_trains("held")
         stopped = self.servers["b"][0].process

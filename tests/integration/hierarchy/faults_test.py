@@ -17,7 +17,7 @@ THREE = "a:1,b:1,c:1"
 
 
 class Faults(RacksTest):
-    def start(self, racks=TWO, more="heartbeat_deadline_ms: 2000\n"):
+    def start(self, racks=TWO, more="heartbeat_deadline_ms: 30000\n"):
         names = [part.split(":")[0] for part in racks.split(",")]
         self.start_racks("".join(names), more=more)
         started = self.start_job(racks, config=self.config(timeout_ms=20000))
@@ -38,11 +38,11 @@ class Faults(RacksTest):
         self.check_next_job(THREE)
 
     def test_a_racks_server_stands_still(self):
-        started = self.start()
+        started = self.start(more="heartbeat_deadline_ms: 6000\n")
         stopped = self.servers["b"][0].process
         self.addCleanup(stopped.kill)
         stopped.send_signal(signal.SIGSTOP)
-        self.all_say(started["a"], r"rack b \(.*\) was lost: no (heartbeat|reply) for 2000 ms")
+        self.all_say(started["a"], r"rack b \(.*\) was lost: no (heartbeat|reply) for 6000 ms")
         self.check_next_job("a:1")
         stopped.send_signal(signal.SIGCONT)
         self.all_say(started["b"], f"rack a|no heartbeat|{self.addresses['b'][0]}")
@@ -62,7 +62,7 @@ class Faults(RacksTest):
         self.check_next_job()
 
     def test_a_server_is_drained_in_one_rack(self):
-        started = self.start(more="drain_timeout_ms: 500\n")
+        started = self.start(more="drain_timeout_ms: 500 heartbeat_deadline_ms: 30000\n")
         drained = self.servers["b"][0].process
         drained.send_signal(signal.SIGTERM)
         self.assertEqual(drained.wait(timeout=DEADLINE), 0)

@@ -42,7 +42,8 @@ class SlowUplink(RacksTest):
         self.start_racks()
         slow_down(self.servers["a"][0].data)
         # Rack a has all replies at once and leaves; those of rack b take seconds more.
-        started = self.start_job("a:1,b:1", "--max-steps", "1", transport="shm")
+        started = self.start_job("a:1,b:1", "--max-steps", "1", transport="shm",
+                                 config=self.config(train="evaluate: false"))
         self.finish(started["a"])
         self.assertIsNone(started["b"][0].poll())
         self.finish(started["b"])

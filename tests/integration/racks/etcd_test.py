@@ -192,7 +192,7 @@ class EtcdTest(RackTest):
         self.wait_for_racks((a, second), {"a": three["a"]})
 
     def test_a_job_spans_racks_that_have_found_each_other(self):
-        a, b = self.join("a"), self.join("b")
+        a, b = self.join("a", lease_s=20), self.join("b", lease_s=20)
         self.wait_for_racks((a, b), {"a": [a.control], "b": [b.control]})
         workers = [processes.worker(server, index, 2, "auto", "--racks", "a:1,b:1", "--max-steps", "20")
                    for index, server in enumerate((a, b))]
@@ -203,7 +203,7 @@ class EtcdTest(RackTest):
             self.assertEqual(worker.returncode, 0, error)
 
     def test_what_was_known_stays_while_etcd_is_away_and_a_third_joins_afterwards(self):
-        a, b = self.join("a", lease_s=600), self.join("b", lease_s=600)
+        a, b = self.join("a", lease_s=20), self.join("b", lease_s=20)
         both = {"a": [a.control], "b": [b.control]}
         self.wait_for_racks((a, b), both)
         self.wait_until_reached(a, b)
@@ -293,7 +293,7 @@ class EtcdTest(RackTest):
         until(lambda: int(a.ctl("racks")["keys_left_out"]) == 0, "none is left out any more")
 
     def test_keys_that_are_too_long_to_read_are_named_and_what_was_known_stays(self):
-        a, b = self.join("a"), self.join("b")
+        a, b = self.join("a", lease_s=20), self.join("b", lease_s=20)
         both = {"a": [a.control], "b": [b.control]}
         self.wait_for_racks((a, b), both)
         begin = f"{PREFIX}/long"

@@ -4,7 +4,6 @@ Usage: rack_view_test.py BIN
 """
 import json
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,24 +13,16 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 from processes import until  # noqa: E402
+from racks import free_ports  # noqa: E402
 
 RACKS = "a:2,b:2"
-
-
-def free_addresses(count):
-    """Held until all are known, so that no two are the same."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = ["127.0.0.1:%d" % each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
 
 
 class RackViewTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        addresses = free_addresses(2)
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
         racks = " ".join(f'racks {{ name: "{name}" servers: "{address}" }}'
                          for name, address in zip("ab", addresses))
         self.servers = []

@@ -176,6 +176,8 @@ class ThroughServers(Running):
             if not folder_is_there:
                 for worker in workers:
                     worker.send_signal(signal.SIGSTOP)
+                for worker in workers:
+                    os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
                 shutil.rmtree(parts)
                 for worker in workers:
                     worker.send_signal(signal.SIGCONT)

@@ -6,15 +6,17 @@
 
 #include "common/base/status.h"
 #include "server/daemon.h"
+#include "tests/support/hang_guard.h"
 
 namespace phub {
 
 class TestServer {
  public:
-  // `address`: where both planes listen, without the port; "[::1]" for IPv6.
+  // `address`: where both planes listen, without the port; "[::1]" for IPv6. Nobody is lost by a
+  // heartbeat in a test that says nothing of it: on a busy machine one may take long.
   static Result<std::unique_ptr<TestServer>> start(
       std::uint32_t cores, const std::string& address = "127.0.0.1",
-      std::chrono::milliseconds heartbeat_deadline = std::chrono::milliseconds(5000)) {
+      std::chrono::milliseconds heartbeat_deadline = testing::kHangGuard) {
     server::DaemonOptions options;
     options.data_plane.cores = cores;
     options.heartbeat_deadline = heartbeat_deadline;

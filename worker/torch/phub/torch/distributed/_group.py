@@ -79,9 +79,12 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             _reduce.check(tensor, op)
 
         def call(exchange: Exchange) -> None:
-            for copy in copies:
+            owns = [copy.get() for copy in copies]
+            if len({own.data_ptr() for own in owns}) < len(owns):  # a tensor that is there twice is added once
+                owns = [own.clone() for own in owns]
+            for copy, own in zip(copies, owns):
                 is_wanted = root is None or root == self._rank
-                total = _reduce.reduced(exchange, copy.get(), op, self._rank, self._size, in_place=is_wanted)
+                total = _reduce.reduced(exchange, own, op, self._rank, self._size, in_place=is_wanted)
                 if is_wanted:
                     copy.put(total)
         return self._begin(tensors, call)

@@ -46,8 +46,8 @@ class Monitor:
                     break
         failure = failure or _failure_of(missing, seconds)
         self._board.write(_end(number), failure or "passed")
-        if number > 0:
-            self._board.erase(_end(number - 1))  # everybody that is here has read it
+        if number > 0 and not failure:
+            self._board.erase(_end(number - 1))  # all have come since, so they have read it
         if failure:
             raise Error(failure)
         for rank in range(1, self._size):
