@@ -78,7 +78,7 @@ void declare(CLI::App& app, Overrides& overrides) {
       "again. Look at it with `phubctl server stats`.\n"
       "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
   app.add_option("--config", overrides.config_path,
-                 "Configuration file (textproto); its fields are in proto/config.proto")
+                 "Configuration file (textproto); its fields are in proto/config/*.proto")
       ->type_name("FILE");
   ServerConfig& given = overrides.given;
   const auto field = [&app](const char* name, const char* type, const char* help, auto set) {

@@ -1,5 +1,5 @@
-// A client's data plane for one job: the memory that is exchanged, a connection to each core of
-// each server, and the Exchange over them.
+// A client's data plane for one job: the memory that is exchanged, a connection or several streams
+// to each core of each server, and the Exchange over them.
 //
 // Made at set-up, which blocks, after the servers agreed on the plan. Belongs to the client's
 // thread; what drives the exchange ends before it.

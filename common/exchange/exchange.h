@@ -22,14 +22,14 @@
 namespace phub::client {
 
 struct ExchangeMemory {
-  std::byte* hyper = nullptr;            // a line of words per connection, wire::kHyperStride apart
+  std::byte* hyper = nullptr;            // a line of words per core, wire::kHyperStride apart
   const std::byte* gradients = nullptr;  // the arena
   std::byte* parameters = nullptr;      // the arena that replies are copied to; null: they are read
                                         // where the server published them
   std::byte* sparse_replies = nullptr;  // of the arena's size; null: replies are whole. Over
                                         // verbs where the plan says (changes_offset)
-  std::byte* norms = nullptr;  // where cores tell norms, a line per connection; null: none do
-  std::uint32_t* checksums = nullptr;  // by chunk, of what is pushed; null: there are none
+  std::byte* norms = nullptr;           // where cores tell norms, a line per core; null: none do
+  std::uint32_t* checksums = nullptr;   // by chunk, of what is pushed; null: there are none
 };
 
 struct ConnectionLoss {

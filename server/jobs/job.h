@@ -29,7 +29,7 @@ using TimePoint = std::chrono::steady_clock::time_point;
 enum class JobState : std::uint8_t {
   kWaiting,  // not all workers are connected
   kRunning,
-  kEnded,   // all workers left
+  kEnded,   // all workers left, or it was closed or drained with nobody in it
   kFailed,  // the reason says why
 };
 

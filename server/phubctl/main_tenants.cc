@@ -19,7 +19,8 @@ void declare_quotas(CLI::App& command, TenantOptions& tenant) {
   command.add_option("--disk-mib", tenant.disk_mib, "That its snapshots may take; 0: no bound")
       ->type_name("MIB");
   command
-      .add_option("--connections", tenant.connections, "Workers x cores of live jobs; 0: no bound")
+      .add_option("--connections", tenant.connections,
+                  "Workers x tcp_streams x cores of live jobs; 0: no bound")
       ->type_name("N");
   command.add_option("--jobs", tenant.jobs, "Live jobs; 0: no bound")->type_name("N");
   command

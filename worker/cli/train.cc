@@ -90,7 +90,7 @@ Command add_train_command(CLI::App& app) {
   train->footer(kTrainExamples);
   train
       ->add_option("CONFIG", arguments.run.config_path,
-                   "What to train: see configs/ and proto/config.proto")
+                   "What to train: see configs/ and proto/config/*.proto")
       ->required()
       ->type_name("");
   add_exchange_options(*train, arguments.run);

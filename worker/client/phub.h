@@ -10,8 +10,10 @@
 // A Client belongs to one thread. Its memory (gradients, parameters) lives as long as it does.
 // Protocol of one round (bulk synchronous): fill a key's gradient, push it, do something else, wait
 // for it, read its parameter. A push says that this worker has finished reading the key's
-// parameter; from push to wait, neither of the two may be touched. Every error is final for the
-// job: it names who caused it.
+// parameter; from push to wait, neither of the two may be touched. An error of push or wait that
+// comes of a server, a worker or the time is final for the job, and names who caused it. What a
+// call refuses (kInvalidArgument, kFailedPrecondition) leaves the job as it is, and so does an
+// error of add_keys or snapshot.
 #pragma once
 
 #include <chrono>
@@ -69,15 +71,17 @@ struct ClientOptions {
   double ema_decay = 0.0;         // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};      // for rules with parameters; the same at each worker
   // Of what this worker pushes. Sums come back whole; of sparse pushes and rule sgd, or any rule
-  // with parameters in 16 bits, over tcp what changed of the parameters does.
+  // with parameters in 16 bits, over tcp and verbs, in rounds of all workers, what changed of the
+  // parameters does.
   CompressOptions compress = {};
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
-  RoundPolicy rounds = {};  // with a quorum: not deterministic, nor with racks, lars, lamb or votes
+  // With a quorum: not deterministic, nor with racks, lars, lamb, clip_norm or votes.
+  RoundPolicy rounds = {};
   std::uint32_t chunk_bytes = 32 * 1024;
   WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
   bool checksums = false;  // of each pushed chunk; the server that finds another ends the job
   // To each core that is reached by tcp, 1 to 16, for links that are long and fast; the same at
-  // each worker. Not with another transport, nor with racks.
+  // each worker. Not with another transport, with racks or with rounds.hogwild.
   std::uint32_t tcp_streams = 1;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};

@@ -1,6 +1,7 @@
-/* libphub for C and for whatever can call C. The semantics are those of phub.h: one thread per
- * client; fill a key's gradient, push, wait, read its parameter. Functions that return int return 0
- * on success; else phub_error(client) says what happened, and who caused it. */
+/* libphub for C and for whatever can call C. The semantics are those of phub.h (in the sources):
+ * one thread per client; fill a key's gradient, push, wait, read its parameter. Functions that
+ * return int return 0 on success, but where another value is said; else phub_error(client) says
+ * what happened, and who caused it. */
 #pragma once
 
 #include <stddef.h>
@@ -41,8 +42,8 @@ typedef struct {
   float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
   double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
   double epsilon;          /* of these and "adagrad"; 0: 1e-8, 1e-10, of "lamb" 1e-6 */
-  /* When a chunk's round is complete, as `rounds` of proto/config.proto; the same at each worker.
-   */
+  /* When a chunk's round is complete, as `rounds` of proto/config/worker.proto (in the sources);
+   * the same at each worker. */
   uint32_t quorum;      /* pushes that complete a round, below workers, with arrival_order; 0:
                            every worker's, and what follows must be left out */
   uint32_t grace_ms;    /* after these, how long more are waited for */
@@ -83,7 +84,8 @@ phub_client* phub_connect(const phub_options* options);
 void phub_destroy(phub_client* client);
 
 /* Any thread, while another is in a call of this client or is not: that and every later call that
- * waits ends soon with an error. Destroy the client then, once the call has returned. */
+ * waits ends soon with an error. Destroy the client then, once the call has returned. A connection
+ * to a server that does not answer takes its time. */
 void phub_interrupt(phub_client* client);
 
 /* The last error, or NULL. Belongs to the client; valid until its next call. */
@@ -91,7 +93,9 @@ const char* phub_error(const phub_client* client);
 
 int phub_register_keys(phub_client* client, const phub_key* keys, size_t count);
 /* Adds keys while the job runs; their numbers follow those that are there. Every worker calls it
- * with the same list, and it waits for them; phub.h says what jobs it is for. */
+ * with the same list, and it waits for them. Not with clip_norm, a quorum or a nonce; 32 times at
+ * most. With a rule that has parameters phub_initialise follows. After an error of a server's no
+ * keys can be added any more. */
 int phub_add_keys(phub_client* client, const phub_key* keys, size_t count);
 /* NULL if the key does not exist. `bytes`, when not NULL, receives the size. */
 void* phub_gradient(phub_client* client, uint32_t key, size_t* bytes);
@@ -106,9 +110,9 @@ int phub_wait_for(phub_client* client, uint32_t key, uint32_t milliseconds);
 int phub_push_pull(phub_client* client, uint32_t key);
 int phub_initialise(phub_client* client);
 /* Has every server keep the job, parameters and optimizer state, as they are after the last round
- * that was waited for; one worker is enough. Needs servers with a state folder. `files`, when not
- * NULL, receives lines "FILE at SERVER", which `phubctl restore` takes; valid until the client's
- * next call. */
+ * that was waited for; one worker is enough. Needs servers with a state folder, a rule with
+ * parameters, and no added keys; every push has been waited for. `files`, when not NULL, receives
+ * lines "FILE at SERVER", which `phubctl restore` takes; valid until the client's next call. */
 int phub_snapshot(phub_client* client, const char** files);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);

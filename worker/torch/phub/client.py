@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
+import time
 import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Union
 
@@ -26,6 +28,10 @@ class Key(NamedTuple):
     exclude_from_lars: bool = False
 
 
+def _slice_ms(left_ms: float) -> int:
+    return max(1, round(min(left_ms, _SLICE_MS)))
+
+
 def _destroy(library: ctypes.CDLL, client: int, process: int) -> None:
     if os.getpid() == process:
         library.phub_destroy(client)
@@ -43,11 +49,14 @@ class _Handle:
 
 
 class Client:
-    """A worker of a job, as phub::Client of phub.h; what that says of the order of calls holds.
+    """A worker of a job, as phub::Client of phub.h (in the sources); what that says of the order of calls holds.
 
-    One thread at a time. Every method raises Error with the library's message, which is final for the job.
-    A wait can be interrupted by a signal's handler, Ctrl-C above all: the client is of no use then, but to be
-    closed. In a forked child every method raises ForkedError.
+    One thread at a time. Every method raises Error with the library's message. An error of push or wait that comes
+    of a server, a worker or the time is final for the job, and names who caused it. What a call refuses leaves the
+    job as it is, and so does an error of add_keys or snapshot.
+    What waits can be interrupted by a signal's handler, Ctrl-C above all. After register_keys, add_keys, initialise
+    or snapshot the client is of no use then, but to be closed; a wait goes on when it is called again. In a forked
+    child every method raises ForkedError.
     """
 
     def __init__(self, options: Options) -> None:
@@ -87,7 +96,8 @@ class Client:
 
     def add_keys(self, keys: Sequence[Key]) -> None:
         """Adds keys while the job runs. Every worker calls it with the same list, and it waits for them; where lists
-        differ, all of them are told the key. phub.h says what jobs it is for."""
+        differ, all of them are told the key. Not with clip_norm, a quorum or a nonce; 32 times at most. With a rule that
+        has parameters initialise follows. After an error of a server's no keys can be added any more."""
         self._tell_keys("phub_add_keys", keys)
 
     def gradient(self, key: Union[int, str]) -> ctypes.Array:
@@ -111,17 +121,14 @@ class Client:
         self._call("phub_push", self._index(key))
 
     def wait(self, key: Union[int, str]) -> None:
-        self._wait(self._index(key))
+        self._wait(self._index(key), math.inf)
 
     def wait_all(self) -> None:
-        self._wait(_library.ALL_KEYS)
+        self._wait(_library.ALL_KEYS, math.inf)
 
     def wait_for(self, key: Union[int, str], seconds: float) -> bool:
         """Whether it is there within so long. The next call for the same key goes on with this wait."""
-        status = self._get("phub_wait_for", self._index(key), max(1, round(seconds * 1000)))
-        if status not in (0, _library.NOT_YET):
-            self._raise_error()
-        return status == 0
+        return self._wait(self._index(key), seconds)
 
     def push_pull(self, key: Union[int, str]) -> None:
         self.push(key)
@@ -145,7 +152,8 @@ class Client:
 
     def snapshot(self) -> List[str]:
         """Has every server keep the job as it is after the last round that was waited for: "FILE at SERVER", which
-        `phubctl restore` takes. Needs servers with a state_folder."""
+        `phubctl restore` takes. Needs servers with a state_folder, a rule with parameters, and no added keys. Every push
+        has been waited for."""
         files = ctypes.c_char_p()
         self._call_beside("phub_snapshot", ctypes.byref(files))
         return (files.value or b"").decode().splitlines()
@@ -214,14 +222,19 @@ class Client:
         memory._phub_handle = handle  # type: ignore[attr-defined]  # the memory is the client's
         return memory
 
-    def _wait(self, key: int) -> None:
+    def _wait(self, key: int, seconds: float) -> bool:
+        """Whether it is there within so long."""
         handle = self._usable()
         wait_for: Callable[[int, int, int], int] = handle.library.phub_wait_for
-        status = _library.NOT_YET
-        while status == _library.NOT_YET:  # between two slices Python's signal handlers run
-            status = wait_for(handle.client, key, _SLICE_MS)
-        if status != 0:
+        end = time.monotonic() + seconds
+        left_ms = seconds * 1000
+        status = wait_for(handle.client, key, _slice_ms(left_ms))
+        while status == _library.NOT_YET and left_ms > _SLICE_MS:  # between two slices Python's signal handlers run
+            left_ms = (end - time.monotonic()) * 1000
+            status = wait_for(handle.client, key, _slice_ms(left_ms))
+        if status not in (0, _library.NOT_YET):
             self._raise_error()
+        return status == 0
 
     def _call_beside(self, name: str, *arguments: Any) -> None:
         """A call that waits for others and has no slices runs in a thread of its own, so that a signal finds its handler

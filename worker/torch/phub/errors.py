@@ -2,7 +2,8 @@
 
 
 class Error(RuntimeError):
-    """What libphub said, and who caused it. Every error of a client is final for its job."""
+    """What libphub said, and who caused it. An error of push or wait that comes of a server, a worker or the time is
+    final for the job. What a call refuses leaves the job as it is, and so does an error of add_keys or snapshot."""
 
 
 class ForkedError(Error):
