@@ -164,6 +164,32 @@ def given_up():
     dist.barrier()
 
 
+def coalesced():
+    """As PyTorch's coalescing managers do it, whose ways differ from one version to the next."""
+    begin()
+    group = dist.distributed_c10d._get_default_group()
+    to, source = (RANK + 1) % WORLD_SIZE, (RANK - 1) % WORLD_SIZE
+    mine, there = torch.full((1000,), float(RANK)), torch.zeros(1000)
+    group._start_coalescing(torch.device("cpu"))
+    dist.irecv(there, source)
+    dist.isend(mine, to)
+    total = torch.ones(3)
+    dist.all_reduce(total, async_op=True)
+    work = group._end_coalescing(torch.device("cpu"))
+    assert work.wait() and work.is_success() and len(work.result()) == 3
+    assert (there == source).all() and (total == WORLD_SIZE).all()
+    assert group._end_coalescing().wait()
+    outputs = [torch.zeros(size * WORLD_SIZE) for size in (2, 5)]
+    assert group.allgather_into_tensor_coalesced(outputs, [torch.full((size,), float(RANK)) for size in (2, 5)]).wait()
+    for output, size in zip(outputs, (2, 5)):
+        assert torch.equal(output, torch.arange(WORLD_SIZE).repeat_interleave(size).float())
+    parts = [torch.zeros(size) for size in (2, 5)]
+    assert group.reduce_scatter_tensor_coalesced(parts, outputs).wait()
+    for part in parts:
+        assert (part == RANK * WORLD_SIZE).all()
+    dist.barrier()
+
+
 def set_patience(group, seconds):
     """Of what is sent and received from now on."""
     for each in (group._peers, *group._peers._ways.values()):
@@ -282,6 +308,9 @@ class SendRecvTest(unittest.TestCase):
 
     def test_two_of_three(self):
         self.all_end_well(two_of_three, 3)
+
+    def test_coalesced(self):
+        self.all_end_well(coalesced, 3)
 
     def test_wrong_calls(self):
         self.all_end_well(wrong_calls)

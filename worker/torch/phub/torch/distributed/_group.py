@@ -4,7 +4,7 @@ from __future__ import annotations
 import datetime
 import os
 import uuid
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -17,10 +17,11 @@ from phub.torch.distributed._exchange import Exchange
 from phub.torch.distributed._host import HostCopy, Moment, flat
 from phub.torch.distributed._messages import Receive, Send
 from phub.torch.distributed._monitor import Monitor
-from phub.torch.distributed._work import Collective, GroupThread
+from phub.torch.distributed._work import Collective, GroupThread, Pending, Several
 
 _SECONDS_MAX = 3600.0  # that the servers wait for a start
 _NAME = "phub_job"
+_Begun = TypeVar("_Begun", bound=Pending)
 
 
 class Group(dist.ProcessGroup):  # type: ignore[misc]
@@ -38,6 +39,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
         self._thread = GroupThread(Exchange(options))
         self._peers = _peers.Peers(board, rank, size, servers, self._seconds)
         self._monitor = Monitor(board, rank, size)
+        self._coalesced: Optional[List[Pending]] = None  # what was begun since _start_coalescing
 
     def getBackendName(self) -> str:
         return "phub"
@@ -46,7 +48,12 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
         return "phub"
 
     def _begin(self, tensors: Sequence[torch.Tensor], call: Callable[[Exchange], None]) -> Collective:
-        return self._thread.add(Collective(call, list(tensors)))
+        return self._begun(self._thread.add(Collective(call, list(tensors))))
+
+    def _begun(self, work: _Begun) -> _Begun:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
 
     # ---- reductions ---------------------------------------------------------------------------------
 
@@ -92,6 +99,10 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
     def reduce_scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None) -> Collective:
         return self._reduce_scatter(outputs[0], inputs[0], _op_of(opts))
 
+    def reduce_scatter_tensor_coalesced(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor],
+                                        opts: Any = None) -> Several:
+        return Several([self._reduce_scatter_base(output, source, opts) for output, source in zip(outputs, inputs)])
+
     def _reduce_scatter_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Collective:
         return self._reduce_scatter(output, list(flat(source).chunk(self._size)), _op_of(opts))
 
@@ -136,6 +147,10 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"phub: all_gather of {source.numel()} elements into {output.numel()}; it takes as many as all "
                              f"{self._size} ranks have")
         return self._gather([([output], source)])
+
+    def allgather_into_tensor_coalesced(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor],
+                                        opts: Any = None) -> Collective:
+        return self._gather([([output], source) for output, source in zip(outputs, inputs)])
 
     def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any) -> Collective:
         is_root = opts.rootRank == self._rank
@@ -221,19 +236,22 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
     # ---- from one rank to another: not over the servers ----------------------------------------------
 
     def send(self, tensors: List[torch.Tensor], to: int, tag: int = 0) -> Send:
-        return self._peers.send(tensors[0], to, tag)
+        return self._begun(self._peers.send(tensors[0], to, tag))
 
     def recv(self, tensors: List[torch.Tensor], source: int, tag: int = 0) -> Receive:
-        return self._peers.receive(tensors[0], source, tag)
+        return self._begun(self._peers.receive(tensors[0], source, tag))
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Receive:
-        return self._peers.receive(tensors[0], None, tag)
+        return self._begun(self._peers.receive(tensors[0], None, tag))
 
     def _start_coalescing(self, *_: Any) -> None:
         """What follows until the end may be one; here each goes by itself."""
+        self._coalesced = []
 
-    def _end_coalescing(self, *_: Any) -> None:
-        pass
+    def _end_coalescing(self, *_: Any) -> Several:
+        """What is over when all that was begun since is."""
+        works, self._coalesced = self._coalesced or [], None
+        return Several(works)
 
 
 def _op_of(opts: Any) -> str:

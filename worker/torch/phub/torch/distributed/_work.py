@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 import weakref
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence
 
 import torch
 from torch._C._distributed_c10d import Work as _Work
@@ -107,6 +107,21 @@ class Pending(_Work):  # type: ignore[misc]
 
     def _source_rank(self) -> int:
         return self.source_rank()
+
+
+class Several(Pending):
+    """Over when all of these are."""
+
+    def __init__(self, works: Sequence[Pending]) -> None:
+        super().__init__([tensor for work in works for tensor in work.result()])
+        self._works = works
+        ends: Any = torch.futures.collect_all([work.get_future() for work in works])
+        ends.then(lambda _: self.finish(next((work.exception() for work in works if not work.is_success()), None)))
+
+    def wait(self, timeout: Any = None) -> bool:
+        for work in self._works:
+            work.wait(timeout)
+        return super().wait(timeout)
 
 
 class Kept:
