@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/config/check.h"
+#include "proto/config.pb.h"
 
 namespace phub {
 

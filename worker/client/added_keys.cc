@@ -6,6 +6,7 @@
 
 #include "worker/client/client_options.h"
 #include "worker/client/client_state.h"
+#include "worker/client/failure.h"
 
 namespace phub::client {
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proto/control.pb.h"
+#include "server/phubctl/commands/commands.h"
 #include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
