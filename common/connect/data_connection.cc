@@ -115,7 +115,7 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
     return Status(
         Code::kAborted,
         "the core cannot take this connection, or this worker is connected already, or has "
-        "another number of tcp_streams");
+        "another number of tcp_streams, or the server has no file descriptor left");
   }
   return welcome;
 }

@@ -20,6 +20,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
+constexpr milliseconds kConnectingMax{1000};  // that an interrupted call waits for its channel
+
 // When to try again, if the server has said so.
 std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
                                         const grpc::Status& status) {
@@ -149,6 +151,10 @@ Status ServerCalls::until(milliseconds timeout,
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     const grpc::Status status = attempt(context);
     if (!status.ok() && stop.stop_requested()) {
+      // gRPC keeps the socket of a channel that goes while it connects. A server that is there has
+      // answered by then.
+      channel_->WaitForStateChange(GRPC_CHANNEL_CONNECTING,
+                                   std::chrono::system_clock::now() + kConnectingMax);
       return {Code::kAborted, "interrupted while it waited for phub-server at " + text_};
     }
     const auto pause = retry_after(context, status);

@@ -183,13 +183,17 @@ class HandshakeSession final : public Lobby::Guest,
   }
 
   void admit(const Introduction& introduction) {
+    // The core may close the socket at any time from then on; the verdict needs its own handle.
+    UniqueFd reply(::fcntl(stream_.native_handle(), F_DUPFD_CLOEXEC, 0));
+    if (!reply) {
+      refuse(VerdictCode::kFull, true);
+      return give_up(Drop::kRefusedConnection);
+    }
     lobby_->leave(*this);
     timer_.cancel();
     stream_.cancel();
     UniqueFd socket(stream_.release());
     if (!shm_) context_.congestion_control.settle(socket.get());
-    // The core may close the socket at any time from now on; the verdict needs its own handle.
-    UniqueFd reply(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     Candidate candidate{.hello = hello_,
                         .socket = std::move(socket),
                         .descriptors = std::move(descriptors_),

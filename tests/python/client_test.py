@@ -3,10 +3,11 @@ import os
 import re
 import signal
 import sys
+import threading
 import unittest
 
 import launched
-from launched import DEADLINE, Server, say_when_in, start, temporary_folder, together
+from launched import DEADLINE, Server, processes, say_when_in, start, temporary_folder, together
 
 try:
     import numpy
@@ -204,6 +205,27 @@ class ClientTest(unittest.TestCase):
 
     def test_ctrl_c_in_a_join(self):
         self.assertIn("interrupted in phub_register_keys", self.interrupt(joins, "joining\n", 1))
+
+    def test_a_join_that_is_interrupted_at_any_moment_leaves_no_connection(self):
+        def join(moment):
+            mine = phub.Client(phub.Options(servers=server.control, rule="sum", workers=2, job=f"job{moment}"))
+            threading.Timer(moment % 20 / 1000, mine.interrupt).start()
+            with self.assertRaisesRegex(phub.Error, "interrupted"):
+                mine.register_keys([phub.Key("w", 2)])
+            mine.close()
+
+        def descriptors(process):
+            return len(os.listdir(f"/proc/{process}/fd"))
+
+        server = Server(*processes.PATIENT, cores=1)
+        self.addCleanup(server.close)
+        ends = os.getpid(), server.process.pid
+        join(0)
+        before = [descriptors(end) for end in ends]
+        for moment in range(1, 150):
+            join(moment)
+        for end, count in zip(ends, before):
+            processes.until(lambda end=end, count=count: descriptors(end) <= count + 1, "connections are closed")
 
 
 if __name__ == "__main__":

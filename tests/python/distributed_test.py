@@ -149,6 +149,12 @@ def side_by_side():
     twice = torch.full((300_000,), RANK + 1.0)
     dist.all_reduce_coalesced([twice, twice, twice])
     same(twice, torch.full_like(twice, sum(range(WORLD_SIZE + 1))))
+    for first, last, step in ((0, 4, 1), (4, 0, 1), (2, 0, 3)):
+        whole = torch.full((12,), RANK + 1.0)
+        dist.all_reduce_coalesced([whole[first:first + 6], whole[last:last + 8:step]])
+        expected = torch.full((12,), RANK + 1.0)
+        expected[first:first + 6] = expected[last:last + 8:step] = sum(range(WORLD_SIZE + 1))
+        same(whole, expected)
     dist.barrier()
 
 

@@ -60,14 +60,14 @@ Status explain_timeout(const TimedOut& wait) {
       message += "; its quorum is not there, or this worker is more than " +
                  std::to_string(rounds.staleness) + " rounds ahead of the slowest";
     }
-    message += " (see `phubctl job inspect " + wait.options.job + "`)";
+    message += " (see `phubctl job explain " + wait.options.job + "`)";
     return {Code::kDeadlineExceeded, message};
   }
   message += "; another worker has not pushed it";
   if (wait.options.clip_norm > 0.0F && wait.options.servers.size() > 1) {
     message += ", or has pushed all and does not wait, and so passes on no norm";
   }
-  message += " (see `phubctl job inspect " + wait.options.job + "`)";
+  message += " (see `phubctl job explain " + wait.options.job + "`)";
   return {Code::kDeadlineExceeded, message};
 }
 

@@ -14,7 +14,7 @@ from phub.options import Options
 from phub.torch.distributed import _peers, _reduce, _sparse
 from phub.torch.distributed._board import Board
 from phub.torch.distributed._exchange import Exchange
-from phub.torch.distributed._host import HostCopy, Moment, flat
+from phub.torch.distributed._host import HostCopy, Moment, flat, overlap
 from phub.torch.distributed._messages import Receive, Send
 from phub.torch.distributed._monitor import Monitor
 from phub.torch.distributed._work import Collective, GroupThread, Pending, Several
@@ -87,7 +87,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
 
         def call(exchange: Exchange) -> None:
             owns = [copy.get() for copy in copies]
-            if len({own.data_ptr() for own in owns}) < len(owns):  # a tensor that is there twice is added once
+            if overlap(tensors):  # all are read before one is written
                 owns = [own.clone() for own in owns]
             for copy, own in zip(copies, owns):
                 is_wanted = root is None or root == self._rank

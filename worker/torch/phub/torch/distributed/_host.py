@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import torch
 
@@ -11,6 +11,17 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     values = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
     # Of one element, or of none, any stride is contiguous; other types only view one of 1.
     return values if values.stride(0) == 1 else values.as_strided((values.numel(),), (1,))
+
+
+def overlap(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether one may have memory of another: of what lies between its first element and its last."""
+    spans = []
+    for tensor in tensors:
+        if tensor.numel() > 0:
+            last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+            spans.append((str(tensor.device), tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()))
+    spans.sort()
+    return any(one[0] == other[0] and other[1] < one[2] for one, other in zip(spans, spans[1:]))
 
 
 class HostCopy:
