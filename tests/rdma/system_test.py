@@ -41,7 +41,7 @@ class PatientSystem(JobTest):
 
 
 class System(JobTest):
-    server_options = ("--transports", "shm", "tcp", "verbs", *processes.PATIENT)
+    server_options = ("--transports", "shm", "tcp", "verbs")
 
     def test_sums_are_exact_over_two_devices(self):
         out = subprocess.run(
