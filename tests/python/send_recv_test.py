@@ -176,7 +176,7 @@ def coalesced():
     total = torch.ones(3)
     dist.all_reduce(total, async_op=True)
     work = group._end_coalescing(torch.device("cpu"))
-    assert work.wait() and work.is_success() and len(work.result()) == 3
+    assert work.wait() and work.is_success()
     assert (there == source).all() and (total == WORLD_SIZE).all()
     assert group._end_coalescing().wait()
     outputs = [torch.zeros(size * WORLD_SIZE) for size in (2, 5)]

@@ -51,8 +51,8 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
         return self._begun(self._thread.add(Collective(call, list(tensors))))
 
     def _begun(self, work: _Begun) -> _Begun:
-        if self._coalesced is not None:
-            self._coalesced.append(work)
+        if self._coalesced is not None:  # without what is over: an end that never comes keeps no tensors
+            self._coalesced = [*(each for each in self._coalesced if not each.is_success()), work]
         return work
 
     # ---- reductions ---------------------------------------------------------------------------------

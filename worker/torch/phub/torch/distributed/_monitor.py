@@ -17,8 +17,9 @@ class Monitor:
         self._count = 0
 
     def wait(self, seconds: float, all_ranks: bool) -> None:
-        """Every rank calls it, and as often as the others: one that leaves one out is a call behind from then on. Raises Error where not all come within `seconds`: at rank 0 naming the first that did not,
-        or, with `all_ranks`, all of them; at the others that rank 0 did not pass."""
+        """Every rank calls it, and as often as the others: one that leaves one out is a call behind from then on. Raises
+        Error where not all come within `seconds`: at rank 0 naming the first that did not, or, with `all_ranks`, all of
+        them; at the others that rank 0 did not pass."""
         number = self._count
         self._count += 1
         if self._rank == 0:
