@@ -4,22 +4,33 @@ set -euo pipefail
 
 usage() {
   cat <<'EOF'
-Usage: tests/run.sh [--quick]
+Usage: tests/run.sh [--quick] [ROOM...]
 
 Builds and tests the presets dev (everything), asan and tsan (the data path, the client, the control
-plane); asan's fuzz targets run for half a minute each (tests/fuzz/fuzz_long takes hours). --quick: dev
-only, without the tests that take long (label long) and those with RDMA.
-The tests with the label rdma run in a virtual machine (tests/rdma/in_vm --help) and are skipped where
-there can be none.
+plane). asan's fuzz targets run for half a minute each (tests/fuzz/fuzz_long takes hours).
+The tests with the label rdma run in a virtual machine (tests/rdma/in_vm --help). They are skipped
+where there can be none.
+
+ROOM is a folder, for example tests/core or server/door. The preset dev is then built for the tests
+of that folder and of the folders in it, and only they run. The tests of a product's folder are those
+that include its headers.
+--quick runs dev only, without the tests that take long (label long) and those with RDMA.
+
+What fails is run once more, alone, at the end. A test that passes then is unstable: the last lines
+name it, with its first output. More than two unstable tests fail the run.
 EOF
 }
 quick=no
-case "${1:-}" in
-  "") ;;
-  --quick) quick=yes ;;
-  -h | --help) usage; exit 0 ;;
-  *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
-esac
+rooms=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --quick) quick=yes ;;
+    -h | --help) usage; exit 0 ;;
+    -*) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
+    *) room=${1#./}; rooms+=("${room%/}") ;;
+  esac
+  shift
+done
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source deploy/packages.sh
@@ -50,10 +61,32 @@ build() {  # build PRESET [target...]
   echo "[$SECONDS s] built $preset"
 }
 
-run() {  # run PRESET [ctest options]
+tested=()
+run() {  # run PRESET [ctest options]: what failed is left to again.py
   local preset=$1; shift
   echo "[$SECONDS s] testing $preset"
-  ctest --preset "$preset" "$@"  # four at a time; those that want the machine alone say so
+  rm -f "build/$preset/first.xml"
+  # Four at a time; those that want the machine alone say so.
+  ctest --preset "$preset" --no-tests=error --output-junit first.xml "$@" || true
+  tested+=("$preset=build/$preset")
+}
+
+# Sets label_options and room_targets to what ctest and cmake call the rooms.
+find_rooms() {
+  local labels room found pattern=
+  cmake --preset dev >build/tests-dev.log 2>&1 || { tail -n 30 build/tests-dev.log; exit 1; }
+  labels=$(ctest --preset dev --print-labels | sed -n 's/^  //p' | grep /)
+  room_targets=()
+  for room in "$@"; do
+    found=$(grep -E "^$room(/|$)" <<<"$labels") || {
+      echo "$room: no test belongs to this folder. Write one of these:" >&2
+      echo "$labels" >&2
+      exit 2
+    }
+    pattern+="${pattern:+|}$room"
+    for room in $found; do room_targets+=("room.${room//\//.}"); done
+  done
+  label_options=(-L "^($pattern)(/|\$)")
 }
 
 # The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there by the
@@ -64,10 +97,17 @@ build_sanitized() {
   build tsan phub_sanitized_tests
 }
 
-build dev
-if [ "$quick" = yes ]; then
+mkdir -p build
+if [ ${#rooms[@]} -gt 0 ]; then
+  find_rooms "${rooms[@]}"
+  build dev "${room_targets[@]}"
+  [ "$quick" = no ] || label_options+=(-LE '^(long|rdma)$')
+  run dev "${label_options[@]}"
+elif [ "$quick" = yes ]; then
+  build dev
   run dev -LE '^(long|rdma)$'
 else
+  build dev
   set -m  # a process group of its own
   build_sanitized &
   sanitized=$!
@@ -78,4 +118,5 @@ else
   run asan -L 'sanitized|fuzz'
   run tsan -L sanitized
 fi
+python3 tests/run/again.py "${tested[@]}"
 echo "[$SECONDS s] all tests passed$skipped"
