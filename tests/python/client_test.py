@@ -1,13 +1,17 @@
 """phub.Client and phub.numpy: results, errors, interrupts, forks. Usage: client_test.py LIBRARY BIN"""
+import dataclasses
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 
 import launched
-from launched import DEADLINE, Server, processes, say_when_in, start, temporary_folder, together
+from launched import DEADLINE, ROOT, Server, free_port, processes, say_when_in, start, temporary_folder, together
 
 try:
     import numpy
@@ -17,6 +21,7 @@ except ImportError as missing:
 
 import phub  # noqa: E402
 import phub.numpy  # noqa: E402
+from phub import _environment  # noqa: E402
 
 
 def client(**options):
@@ -66,6 +71,13 @@ def grows():
             raise AssertionError("other lists were taken")
 
 
+def adds(own):
+    """The sum of both ranks of this run, whose own number it is."""
+    with client(rule="sum") as mine:
+        mine.register_keys([phub.Key("w", 1)])
+        print(phub.numpy.push_pull(mine, "w", numpy.array([float(own)]))[0])
+
+
 def waits():
     """Worker 1 pushes nothing; worker 0 is interrupted in its wait, and says so."""
     mine = client(rule="sum", timeout=10 * DEADLINE)
@@ -92,6 +104,22 @@ def joins():
             print(error, flush=True)
 
 
+class LibraryTest(unittest.TestCase):
+    def test_it_is_found_in_a_prefix_of_ones_own(self):
+        """Where the programs of the same installation are in PATH, or where the package itself is."""
+        prefix = temporary_folder(self)
+        (prefix / "bin").mkdir()
+        (prefix / "bin/phub-server").symlink_to("/bin/true")
+        (prefix / "lib").mkdir()
+        shutil.copy(os.environ["PHUB_LIBRARY"], prefix / "lib/libphub.so.0")
+        package = shutil.copytree(ROOT / "worker/torch/phub", prefix / "lib/python3/site-packages/phub")
+        for more in ({"PYTHONPATH": str(ROOT / "worker/torch"), "PATH": f"{prefix}/bin"}, {"PYTHONPATH": str(package.parent)}):
+            environ = {name: value for name, value in {**os.environ, **more}.items() if name != "PHUB_LIBRARY"}
+            done = subprocess.run(launched.program("from phub import _library; print(_library.load()._name)"), env=environ,
+                                  capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.stdout, f"{prefix}/lib/libphub.so.0\n", done.stderr)
+
+
 class ClientTest(unittest.TestCase):
     def all_end_well(self, ended):
         for status, _, error in ended:
@@ -107,6 +135,48 @@ class ClientTest(unittest.TestCase):
 
     def test_keys_are_added(self):
         self.all_end_well(together(self, grows))
+
+    def test_two_runs_at_once_are_two_jobs(self):
+        server = Server(*processes.PATIENT, cores=1)
+        self.addCleanup(server.close)
+        ports = {run: str(free_port()) for run in (1, 10)}
+        def begin(run, rank):
+            running.append((run, start(adds, run, rank=rank, workers=2, server=server, MASTER_ADDR="127.0.0.1", MASTER_PORT=ports[run])))
+
+        def have_joined():
+            return sum(len(job.get("members", [])) for job in server.ctl("job", "list")["jobs"]) == 2
+
+        running = []
+        begin(1, rank=0)
+        begin(10, rank=1)
+        processes.until(have_joined, "a rank of each run has joined")
+        begin(1, rank=1)
+        begin(10, rank=0)
+        for run, worker in running:
+            said, error = worker.communicate(timeout=DEADLINE)
+            self.assertEqual((worker.returncode, said), (0, f"{2.0 * run}\n"), error)
+
+    def test_a_jobs_name_is_the_runs_own(self):
+        def named(workers=2, **environ):
+            with unittest.mock.patch.dict(os.environ, environ, clear=True), unittest.mock.patch.dict(_environment._made, clear=True):
+                return _environment.job("client", workers)
+
+        at = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+        self.assertEqual(named(RANK="0", **at), named(RANK="1", **at))
+        others = [named(**at), named(**{**at, "MASTER_PORT": "2"}), named(MASTER_ADDR="a", MASTER_PORT="1"),
+                  named(**at, TORCHELASTIC_RUN_ID="a"), named(SLURM_JOB_ID="1", SLURM_STEP_ID="0"),
+                  named(SLURM_JOB_ID="1", SLURM_STEP_ID="1"), named(workers=1), named(workers=1)]
+        self.assertEqual(len(set(others)), len(others))
+        self.assertEqual(named(PHUB_JOB="mine", **at), "mine-client")
+        with self.assertRaisesRegex(phub.Error, "job: nothing in the environment.*phubrun or torchrun.*PHUB_JOB"):
+            named(MASTER_ADDR="a", SLURM_JOB_ID="1")
+
+    def test_the_second_run_of_a_name_is_told_how_to_get_another(self):
+        mine = self.one(job="same")
+        mine.register_keys([phub.Key("w", 1)])
+        with phub.Client(dataclasses.replace(mine.options)) as second:
+            with self.assertRaisesRegex(phub.Error, 'ALREADY_EXISTS: .*"same" has all of its 1 workers.*another run.*PHUB_JOB'):
+                second.register_keys([phub.Key("w", 1)])
 
     def one(self, **options):
         server = Server(cores=1)
@@ -143,12 +213,34 @@ class ClientTest(unittest.TestCase):
                                   ("workers", -1, "-1 is below 0"), ("chunk_bytes", 2**32 + 32768, "4295000064 is too large"),
                                   ("staleness", -1, "-1 is below 0"), ("learning_rate", "fast", "'fast' is not a number"),
                                   ("timeout", -1, "-1 is not a number of seconds"), ("timeout", "long", "is not a number of seconds"),
-                                  ("servers", 5, '5 is not "host:port"')):
+                                  ("servers", 5, '5 is not "host:port"'), ("job", "a\0b", "has a NUL")):
             with self.subTest(field=field, value=value), self.assertRaisesRegex(phub.Error, f"^{field}: .*{re.escape(why)}"):
                 phub.Client(phub.Options(**{"servers": "127.0.0.1:1", field: value}))
         folder = temporary_folder(self)
         with self.assertRaisesRegex(phub.Error, f"{folder} has none of ca.pem"):
             phub.Client(phub.Options(servers="127.0.0.1:1", credentials=folder))
+
+    def test_what_a_key_does_not_take_is_named(self):
+        """C would take the lowest bits of a number, and a name up to its NUL."""
+        mine = self.one()
+        for name, elements, decay, message in (
+                ("a", 2**64 + 5, 0, 'keys[1].elements: "a" has 18446744073709551621, which is too large'),
+                ("a", 5.0, 0, 'keys[1].elements: "a" has 5.0, which is not a whole number'), ("a", 0, 0, "has 0, which is below 1"),
+                ("a", -1, 0, "has -1, which is below 1"), ("a", "5", 0, "has '5', which is not a whole number"),
+                ("a\0b", 5, 0, "keys[1].name: 'a\\x00b' has a NUL"), (7, 5, 0, "keys[1].name: 7 is not a text"),
+                ("\ud800", 5, 0, "is not UTF-8"), ("a", 5, "much", "keys[1].weight_decay: 'much' is not a number"),
+                ("a", 5, 1e300, "keys[1].weight_decay: 1e+300 is too large")):
+            with self.subTest(name=name, elements=elements), self.assertRaisesRegex(phub.Error, re.escape(message)):
+                mine.register_keys([phub.Key("first", 1), phub.Key(name, elements, decay)])
+        mine.register_keys([phub.Key("first", numpy.int64(3))])
+        self.assertEqual(list(phub.numpy.push_pull(mine, numpy.int64(0), numpy.ones(3))), [1, 1, 1])
+        for key, message in ((-1, "key -1 does not exist"), (2**32, "key 4294967296 does not exist"),
+                             (2**32 - 1, "does not exist"), (0.0, "key 0.0 is neither a name nor a number")):
+            for call in (mine.push, mine.wait, mine.gradient, mine.was_skipped):
+                with self.subTest(key=key), self.assertRaisesRegex(phub.Error, message):
+                    call(key)
+        for call, field in ((mine.set_hyper, "learning_rate"), (mine.set_samples, "samples")):
+            self.assertRaisesRegex(phub.Error, f"^{field}: 'fast' is not a number", call, "fast")
 
     def test_a_view_outlives_the_close(self):
         mine = self.one()
@@ -190,7 +282,7 @@ class ClientTest(unittest.TestCase):
         """The output of worker 0, which has said where it is."""
         server = Server(cores=1)
         self.addCleanup(server.close)
-        running = [start(function, rank=rank, workers=2, server=server) for rank in range(workers)]
+        running = [start(function, rank=rank, workers=2, server=server, PHUB_JOB="one") for rank in range(workers)]
         self.assertEqual(running[0].stdout.readline(), said)
         running[0].send_signal(signal.SIGINT)
         output, error = running[0].communicate(timeout=DEADLINE)

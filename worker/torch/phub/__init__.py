@@ -1,6 +1,6 @@
 """PHub from Python: a worker pushes gradients to servers and pulls what they make of them.
 
-    with phub.Client(phub.Options(servers="127.0.0.1:7077", workers=2, rule="mean")) as client:
+    with phub.Client(phub.Options(servers="127.0.0.1:7077", workers=2, rule="mean", job="mine")) as client:
         client.register_keys([phub.Key("w", 1000)])
         mean = phub.numpy.push_pull(client, "w", gradient)
 

@@ -1,8 +1,12 @@
-"""Who this process is among those that were started together: what phubrun and torchrun set."""
+"""Who this process is among those that were started together: what phubrun, torchrun and Slurm set."""
 from __future__ import annotations
 
+import hashlib
+import ipaddress
 import os
-from typing import Any, Dict
+import secrets
+import sys
+from typing import Any, Dict, Optional
 
 from phub.errors import Error
 
@@ -27,9 +31,9 @@ def world_size() -> int:
     return number("WORLD_SIZE", 1)
 
 
-def job(kind: str) -> str:
-    """A name of a job of this run. The second one of a process has another, the same at each rank."""
-    base = f"{os.environ.get('PHUB_JOB', 'torch')}-{kind}"
+def job(kind: str, workers: int) -> str:
+    """A name that no other run's job has. The second one of a process has another, the same at each rank."""
+    base = f"{os.environ.get('PHUB_JOB') or _run(workers)}-{kind}"
     _made[base] = _made.get(base, 0) + 1
     return base if _made[base] == 1 else f"{base}-{_made[base]}"
 
@@ -38,5 +42,55 @@ def options(kind: str, given: Dict[str, Any]) -> Dict[str, Any]:
     """`given`, and for what is not in it what the environment says."""
     complete = {"workers": world_size(), "worker_index": rank(), **given}
     if "job" not in complete:
-        complete["job"] = job(kind)
+        complete["job"] = job(kind, complete["workers"])
     return complete
+
+
+def _run(workers: int) -> str:
+    """What the processes of this run have in common, and those of other runs have not. Raises Error where there is
+    nothing."""
+    if workers in (0, 1):
+        return f"torch-{secrets.token_hex(6)}"
+    shared = _shared_by_torch() or _identity()
+    if shared is None:
+        raise Error("job: nothing in the environment tells this run from another one on the same servers: start it by "
+                    "phubrun or torchrun, set PHUB_JOB to the same at each rank, or name the job (job=...)")
+    return f"torch-{hashlib.sha256(shared.encode()).hexdigest()[:12]}"
+
+
+def _shared_by_torch() -> Optional[str]:
+    """A nonce from the store of the default process group, if there is one."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    store = distributed.distributed_c10d._get_default_store()
+    if store.add("phub/run_claims", 1) == 1:
+        store.set("phub/run", secrets.token_hex(16))
+    return str(store.get("phub/run").decode())
+
+
+def _identity() -> Optional[str]:
+    """What a launcher sets for all of its processes alone."""
+    environ = os.environ
+    address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+    if address and port:
+        return f"{environ.get('TORCHELASTIC_RUN_ID')} {address}:{port}{_host() if _is_loopback(address) else ''}"
+    if environ.get("SLURM_JOB_ID") and environ.get("SLURM_STEP_ID"):
+        return f"Slurm {environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
+    return None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return address == "localhost" or address.startswith("localhost.")
+
+
+def _host() -> str:
+    """Each host, and each container of it, has an address 127.0.0.1 of its own."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return f" boot {file.read().strip()} network {os.stat('/proc/self/ns/net').st_ino}"
+    except OSError:
+        return f" host {os.uname().nodename}"

@@ -7,7 +7,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import pathlib
+import shutil
 import sys
+import sysconfig
 from typing import Dict, List, Tuple
 
 from phub.errors import LibraryError
@@ -23,6 +26,9 @@ _bytes = ctypes.POINTER(ctypes.c_size_t)
 
 # A newer library may have more options behind those that are known here: they are 0, their default.
 _SPARE_BYTES = 256
+
+# Of a prefix, where CMake installs libraries.
+_FOLDERS = ["lib", "lib64"] + [f"lib/{each}" for each in [sysconfig.get_config_var("MULTIARCH")] if each]
 
 
 class Options(ctypes.Structure):
@@ -80,8 +86,13 @@ def _candidates() -> List[str]:
     if chosen:
         return [chosen]
     name = f"libphub.so.{ABI}"
-    # The loader knows /usr/local/lib only once ldconfig has run.
-    return [name, os.path.join(sys.prefix, "lib", name), f"/usr/local/lib/{name}"]
+    # A prefix of one's own, which the loader does not know, is where the programs of the same installation are, or this
+    # package. The loader knows /usr/local/lib only once ldconfig has run.
+    programs = [shutil.which(program) for program in ("phub-server", "phub-worker", "phubctl")]
+    prefixes = [sys.prefix, *(os.path.dirname(os.path.dirname(each)) for each in programs if each),
+                *map(str, pathlib.Path(__file__).resolve().parents[1:]), "/usr/local"]
+    places = [os.path.join(prefix, folder, name) for prefix in prefixes for folder in _FOLDERS]
+    return [name, *dict.fromkeys(place for place in places if os.path.exists(place))]
 
 
 @functools.lru_cache(maxsize=None)
@@ -103,7 +114,8 @@ def load() -> ctypes.CDLL:
             function.restype, function.argtypes = result, arguments
         return library
     raise LibraryError("libphub.so cannot be loaded (" + "; ".join(failures) + "): install it with `cmake --install "
-                       "BUILD --component library`, or say in PHUB_LIBRARY where it is")
+                       "BUILD --component library`; of a prefix that the loader does not know, have PREFIX/bin in PATH, or "
+                       "say in PHUB_LIBRARY where the library is")
 
 
 def library_version() -> str:

@@ -3,20 +3,24 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import os
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 from phub import _library
 from phub.errors import Error, ForkedError
-from phub.options import Options
+from phub.options import Options, text
 
 # A wait looks at signals so often.
 _SLICE_MS = 100
 # For what was interrupted to end, seconds.
 _INTERRUPTED = 10.0
+_FLOAT_MAX = 3.4028235677973366e38  # what rounds to more than a 32-bit float has is above it
+# In the library's message of what a server refused.
+_TAKEN = "ALREADY_EXISTS"
 
 
 class Key(NamedTuple):
@@ -26,6 +30,30 @@ class Key(NamedTuple):
     elements: int
     weight_decay: float = 0.0
     exclude_from_lars: bool = False
+
+
+def _for_c(index: int, key: Key) -> Tuple[bytes, int, float, bool]:
+    """ctypes would take the lowest bits of a number that is too large, and C a name up to its NUL. Raises Error."""
+    field = f"keys[{index}]"
+    name = text(f"{field}.name", key.name)
+    try:
+        elements = operator.index(key.elements)
+    except TypeError:
+        raise Error(f'{field}.elements: "{key.name}" has {key.elements!r}, which is not a whole number') from None
+    if not 0 < elements < 2**64:
+        raise Error(f'{field}.elements: "{key.name}" has {elements}, which is {"below 1" if elements < 1 else "too large"}')
+    return name, elements, _real(f"{field}.weight_decay", key.weight_decay), bool(key.exclude_from_lars)
+
+
+def _real(field: str, value: Any) -> float:
+    """As C's float has it. Raises Error where that is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise Error(f"{field}: {value!r} is not a number") from None
+    if math.isfinite(number) and abs(number) > _FLOAT_MAX:
+        raise Error(f"{field}: {number} is too large for 32 bits")
+    return number
 
 
 def _slice_ms(left_ms: float) -> int:
@@ -140,15 +168,16 @@ class Client:
 
     def set_hyper(self, learning_rate: float, momentum: float = 0.0, gradient_scale: float = 0.0) -> None:
         """Of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of 0: a mean."""
-        self._call("phub_set_hyper", learning_rate, momentum, gradient_scale)
+        self._call("phub_set_hyper", _real("learning_rate", learning_rate), _real("momentum", momentum),
+                   _real("gradient_scale", gradient_scale))
 
     def set_samples(self, samples: float) -> None:
         """With push_weight "samples": images or tokens of each of this worker's pushes that follow."""
-        self._call("phub_set_samples", samples)
+        self._call("phub_set_samples", _real("samples", samples))
 
     def vote(self, overflow: bool, loss_scale: float) -> None:
         """Ends a round of a job that votes, after its last push."""
-        self._call("phub_vote", overflow, loss_scale)
+        self._call("phub_vote", bool(overflow), _real("loss_scale", loss_scale))
 
     def snapshot(self) -> List[str]:
         """Has every server keep the job as it is after the last round that was waited for: "FILE at SERVER", which
@@ -175,9 +204,15 @@ class Client:
         return self._get("phub_workers")
 
     def _tell_keys(self, name: str, keys: Sequence[Key]) -> None:
-        array = (_library.Key * len(keys))(*((key.name.encode(), key.elements, key.weight_decay, key.exclude_from_lars)
-                                             for key in keys))
-        self._call_beside(name, array, len(keys))
+        array = (_library.Key * len(keys))(*(_for_c(index, key) for index, key in enumerate(keys)))
+        try:
+            self._call_beside(name, array, len(keys))
+        except Error as error:
+            # A code at its start says who refused: of a server's, which knows neither options nor environment.
+            if _TAKEN not in str(error):
+                raise
+            raise Error(f"{error}; another run's job may have the name: give this run one of its own, by job=... or PHUB_JOB, "
+                        "the same at each of its ranks") from None
         first = len(self._indexes)
         self._indexes.update({key.name: first + index for index, key in enumerate(keys)})
 
@@ -192,11 +227,17 @@ class Client:
 
     def _index(self, key: Union[int, str]) -> int:
         self._usable()
-        if isinstance(key, int):
-            return key
-        if key not in self._indexes:
-            raise Error(f"key {key} is not registered")
-        return self._indexes[key]
+        if isinstance(key, str):
+            if key not in self._indexes:
+                raise Error(f"key {key} is not registered")
+            return self._indexes[key]
+        try:
+            index = operator.index(key)
+        except TypeError:
+            raise Error(f"key {key!r} is neither a name nor a number") from None
+        if not 0 <= index < _library.ALL_KEYS:  # C would take its lowest bits, or all keys
+            raise Error(f"key {index} does not exist: keys are counted from 0 on")
+        return index
 
     def _raise_error(self) -> None:
         handle = self._usable()

@@ -6,16 +6,17 @@ import dataclasses
 import os
 from typing import Any, Optional, Sequence, Union
 
-from phub import _library
+from phub import _environment, _library
 from phub.errors import Error
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """As phub_options of phub_c.h says; the same at each worker but for worker_index. None and 0 are the defaults there."""
+    """As phub_options of phub_c.h says; the same at each worker but for worker_index. None and 0 are the defaults there,
+    where nothing else is said."""
 
     servers: Union[str, Sequence[str], None] = None  # "host:port", several separated by commas; None: PHUB_SERVERS
-    job: str = "default"
+    job: Optional[str] = None  # None: one of this run's own, of PHUB_JOB or of what the launcher has set
     workers: int = 1
     worker_index: int = -1  # -1: the server chooses
     transport: Optional[str] = None  # "auto", "shm", "tcp", "verbs"
@@ -71,7 +72,21 @@ class Options:
         options = _library.empty_options()
         for field, value in given.items():
             _set(options, field, value)
+        if self.job is None:
+            _set(options, "job", _environment.job("client", self.workers))
         return options
+
+
+def text(field: str, value: Any) -> bytes:
+    """As C reads it. Raises Error where it would read another one."""
+    if not isinstance(value, str):
+        raise Error(f"{field}: {value!r} is not a text")
+    if "\0" in value:
+        raise Error(f"{field}: {value!r} has a NUL, where C takes a text to end; leave it out")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise Error(f"{field}: {value!r} is not UTF-8") from None
 
 
 def _milliseconds(timeout: Any) -> int:
@@ -84,9 +99,7 @@ def _set(options: _library.Options, field: str, value: Any) -> None:
     """ctypes would take a number for a text's address, and of one that is too large the lowest bits."""
     kind = dict(_library.Options._fields_)[field]
     if kind is ctypes.c_char_p:
-        if value is not None and not isinstance(value, str):
-            raise Error(f"{field}: {value!r} is not a text")
-        setattr(options, field, None if value is None else value.encode())
+        setattr(options, field, None if value is None else text(field, value))
         return
     try:
         setattr(options, field, value)
