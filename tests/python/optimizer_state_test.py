@@ -1,5 +1,6 @@
 """phub.torch.Optimizer: its state in the servers' snapshots, and GradScaler. Usage: optimizer_state_test.py LIBRARY BIN"""
 import sys
+import types
 import unittest
 
 import launched
@@ -31,8 +32,14 @@ class Scaler:
     def get_scale(self):
         return self.value
 
+    def unscale_(self, optimizer):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.div_(self.value)
+        self._per_optimizer_states[id(optimizer)] = {"found_inf_per_device": {}, "stage": types.SimpleNamespace(name="UNSCALED")}
+
     def step(self, optimizer):
-        self._per_optimizer_states[id(optimizer)] = {"found_inf_per_device": {}}
+        self._per_optimizer_states.setdefault(id(optimizer), {"found_inf_per_device": {}})
         return optimizer.step(grad_scaler=self)
 
     def found(self, optimizer):
@@ -42,6 +49,10 @@ class Scaler:
     def update(self, optimizer):
         if self.found(optimizer):
             self.value /= 2
+        del self._per_optimizer_states[id(optimizer)]
+
+
+KINDS = ["as seen"] + (["PyTorch's"] if hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler") else [])
 
 
 def scaler_of(kind):
@@ -81,8 +92,7 @@ class ScalingTest(unittest.TestCase):
             with torch.no_grad():
                 for p in model.parameters():
                     p.sub_(RATE * p.grad)
-        kinds = ["as seen"] + (["PyTorch's"] if hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler") else [])
-        for kind in kinds:
+        for kind in KINDS:
             for mode in ("waits in step", "overlap"):
                 with self.subTest(kind, mode=mode):
                     folder = temporary_folder(self)
@@ -101,6 +111,44 @@ class ScalingTest(unittest.TestCase):
         with self.assertRaisesRegex(phub.Error, "votes: .*scaler.step"):
             optimizer.step()
         Scaler().step(optimizer)
+        optimizer.close()
+
+
+    def test_gradients_that_are_unscaled_and_clipped(self):
+        server = Server(cores=1)
+        self.addCleanup(server.close)
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.unscale_and_clip(kind, server)
+
+    def unscale_and_clip(self, kind, server):
+        def optimizer_of(network, **options):
+            return phub.torch.Optimizer(network.named_parameters(), rule="sgd", lr=RATE, votes=True, servers=server.control,
+                                        workers=1, worker_index=0, **options)
+
+        ours, theirs = cases.make(), cases.make()
+        optimizer, plain, scaler = optimizer_of(ours, push="step"), torch.optim.SGD(theirs.parameters(), lr=RATE), scaler_of(kind)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            scaler.scale(cases.loss_of(ours, cases.batch(step))).backward()
+            if step != 2:  # between, it is the servers that divide by the scale
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(ours.parameters(), 0.1)
+            scaler.step(optimizer)
+            update(scaler, optimizer)
+            plain.zero_grad()
+            cases.loss_of(theirs, cases.batch(step)).backward()
+            if step != 2:
+                torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.1)
+            plain.step()
+        optimizer.close()
+        cases.close(self, [p.detach() for p in ours.parameters()], [p.detach() for p in theirs.parameters()], 2e-6)
+
+        optimizer, scaler = optimizer_of(ours), scaler_of(kind)
+        scaler.scale(cases.loss_of(ours, cases.batch(0))).backward()
+        scaler.unscale_(optimizer)
+        with self.assertRaisesRegex(phub.Error, "unscale_ came after backward.*push=\"step\".*clip_norm"):
+            scaler.step(optimizer)
         optimizer.close()
 
 

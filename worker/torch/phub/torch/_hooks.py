@@ -1,7 +1,7 @@
 """Where PyTorch lets others in, in 1.13 and in 2."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
@@ -33,7 +33,7 @@ def before_forward(model: torch.nn.Module, indexes: Dict[int, int], receive: Cal
         own = [indexes[id(parameter)] for parameter in module.parameters(recurse=_reads_its_childrens(module))
                if id(parameter) in indexes]
         if own:
-            hooks.append(_Hook(module.register_forward_pre_hook(_receiving(own, receive))))
+            hooks.append(_Hook(module.register_forward_pre_hook(_Receiving(own, receive))))
     return hooks
 
 
@@ -43,8 +43,16 @@ def _reads_its_childrens(module: torch.nn.Module) -> bool:
     return home.startswith("torch.nn.modules.") and home != torch.nn.modules.container.__name__
 
 
-def _receiving(own: List[int], receive: Callable[[int], None]) -> Callable[..., None]:
-    def hook(*_: Any) -> None:
-        for index in own:
-            receive(index)
-    return hook
+class _Receiving:
+    """A hook before forward. A copy of the module, and one that is loaded from a file, has none."""
+
+    def __init__(self, own: List[int], receive: Callable[[int], None]) -> None:
+        self._own, self._receive = own, receive
+
+    def __call__(self, *_: Any) -> None:
+        for index in self._own:
+            self._receive(index)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # Instead of it, something that every Python has: called with module and input it returns the input as it is.
+        return getattr, ({}, "get")

@@ -24,9 +24,9 @@ class Scaling:
         """A gradient, as it travels."""
         self._overflows = self._overflows or not bool(torch.isfinite(pushed).all())
 
-    def vote(self, scaler: Any) -> None:
-        """When all gradients of the step are pushed. The servers divide by the scale."""
-        self._client.vote(self._overflows, float(scaler.get_scale()))
+    def vote(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
+        """When all gradients of the step are pushed. The servers divide by the scale, if nobody has."""
+        self._client.vote(self._overflows, 1.0 if _is_unscaled(scaler, optimizer) else float(scaler.get_scale()))
         self._overflows = False
 
     def tell(self, scaler: Any, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -45,3 +45,15 @@ def check(scaler: Any, votes: bool) -> None:
     if scaler is not None and not votes:
         raise Error("GradScaler: the servers are to know of it when the job is made: say votes=True, or use autocast with "
                     "bfloat16, which needs none")
+
+
+def check_stage(scaler: Any, optimizer: torch.optim.Optimizer, pushes_in_step: bool) -> None:
+    """Raises Error where gradients were divided by the scale after they had been pushed."""
+    if scaler is not None and not pushes_in_step and _is_unscaled(scaler, optimizer):
+        raise Error("GradScaler: unscale_ came after backward had pushed the gradients; say push=\"step\", by which step() takes "
+                    "what .grad has then, or leave unscale_ out and say clip_norm=... to clip the mean")
+
+
+def _is_unscaled(scaler: Any, optimizer: torch.optim.Optimizer) -> bool:
+    stage = scaler._per_optimizer_states[id(optimizer)].get("stage")
+    return getattr(stage, "name", "") == "UNSCALED"

@@ -1,6 +1,7 @@
 """The optimizer on PHub's servers."""
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
@@ -10,7 +11,7 @@ from phub import _environment
 from phub.client import Client, Key
 from phub.errors import Error
 from phub.options import Options
-from phub.torch import _groups, _hooks, _rules, _scaling, _tensors
+from phub.torch import _changes, _groups, _hooks, _rules, _scaling, _tensors
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -20,51 +21,48 @@ class Optimizer(torch.optim.Optimizer):
     joins the job, waits for all of its workers, and gives each of them worker 0's parameters.
 
     params: named_parameters(), parameters(), or groups as torch.optim's. Groups may differ in weight_decay; the rest is
-      the job's, and so the same in all of them. Parameters that need no gradient are left out.
-    rule: "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", by PyTorch's formulas; "lars", "lamb", under which
-      parameters of one dimension (biases, norms) have a trust of 1.
-    lr: may be changed between a step and the next backward, by a scheduler too; worker 0's counts.
+      the job's, and so the same in all of them. Parameters that need no gradient, or have no elements, are left out.
+    rule: "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", by PyTorch's formulas, with its defaults; "lars",
+      "lamb", under which parameters of one dimension (biases, norms) have a trust of 1.
+    lr: may be changed between a step and the next backward, by a scheduler too, and so may momentum; worker 0's counts.
     model: with it step() does not wait: each module's forward waits for its own parameters alone. Who reads parameters
       elsewhere calls synchronize() first.
-    accumulate: backward passes of a step; gradients are pushed by the last of them.
+    push: "backward", or "step": step() pushes what is in .grad then, as torch.optim takes it, and nothing is pushed while
+      backward goes on. What changes gradients, or calls backward otherwise than once a step, needs "step".
+    accumulate: backward passes of a step; gradients are pushed by the last of them, or by step() if it comes before.
     absent: what to do in step() about a parameter without a gradient. "error", or "zeros": push zeros.
-    options: Options' fields; what is not given comes from the environment.
+    options: Options' fields; what is not given comes from the environment. Arguments of torch.optim's that change no step
+      (foreach, fused, amsgrad=False) are taken.
 
-    To clip gradients is the servers' too: clip_norm=... in the options. With votes=True a GradScaler's step(optimizer)
-    works: the servers divide by its scale, and leave a step out for all where one worker's gradients are not finite.
+    To clip the mean of all workers' gradients is the servers' too: clip_norm=... in the options; clip_grad_norm_ with
+    push="step" clips this worker's alone. With votes=True a GradScaler's step(optimizer) works: the servers divide by its
+    scale, and leave a step out for all where one worker's gradients are not finite.
+    A program that changes parameters itself calls send_parameters() then: without, the next backward raises an error.
     Raises phub.Error.
     """
 
-    def __init__(self, params: Iterable[Any], rule: str, lr: float, *, momentum: float = 0.0,
-                 betas: Tuple[float, float] = _rules.BETAS, eps: float = 0.0, weight_decay: float = 0.0,
-                 model: Optional[torch.nn.Module] = None, accumulate: int = 1, absent: str = "error",
-                 **options: Any) -> None:
-        if absent not in ("error", "zeros"):
-            raise Error(f"absent: \"{absent}\" is neither \"error\" nor \"zeros\"")
-        if accumulate < 1:
-            raise Error(f"accumulate: {accumulate} is below 1")
-        betas = (betas[0], betas[1])
-        fields = _rules.fields_of(rule, lr, momentum, betas, eps)
+    def __init__(self, params: Iterable[Any], rule: str, lr: float, *, momentum: Optional[float] = None,
+                 betas: Optional[Tuple[float, float]] = None, eps: Optional[float] = None,
+                 weight_decay: Optional[float] = None, model: Optional[torch.nn.Module] = None, push: str = "backward",
+                 accumulate: int = 1, absent: str = "error", **options: Any) -> None:
+        _check_choices(push, accumulate, absent)
+        defaults = _rules.defaults_of(rule, dict(lr=lr, momentum=momentum, betas=betas, eps=eps, weight_decay=weight_decay))
+        _rules.take_arguments_of_torch(rule, options)
         groups, names = _groups.groups_of(params)
         self._client: Optional[Client] = None
-        super().__init__(groups, dict(lr=lr, momentum=momentum, betas=betas, eps=eps, weight_decay=weight_decay))
-        self._absent, self._accumulate = absent, accumulate
-        decays = [(parameter, group["weight_decay"]) for group in self.param_groups for parameter in group["params"]]
-        self._parameters = [parameter for parameter, _ in decays if parameter.requires_grad]
-        if not self._parameters:
-            raise Error("params: none of them needs a gradient")
-        self._names = [names.get(id(parameter), f"parameter{i}") for i, parameter in enumerate(self._parameters)]
-        self._decays = [group["weight_decay"] for group in self.param_groups]
+        super().__init__(groups, defaults)
+        _rules.check_groups(rule, self.param_groups)
+        self._absent, self._accumulate, self._pushes_in_step = absent, accumulate, push == "step"
+        self._choose(names)
+        self._fixed = _groups.Fixed(rule, self.param_groups)
         self._sent = self._hyper()
-        self._backwards = [0] * len(self._parameters)  # since the last step
-        self._is_pushed = [False] * len(self._parameters)
-        self._is_due = [False] * len(self._parameters)  # its new value has not been copied yet
-        self._missed: Set[int] = set()  # what was still due when this round's first gradient came
         self._samples = self._sent_samples = 1.0
-        job = _environment.options("optimizer", {**options, **fields})
-        self._join(Options(**job), [decay for parameter, decay in decays if parameter.requires_grad])
+        self._gradients_pushed = _changes.Gradients(len(self._parameters))
+        job = _environment.options("optimizer", {**options, **_rules.fields_of(rule, self.param_groups[0])})
+        self._options, self._jobs = Options(**job), 0
+        self._join(self._options)
         self._installed = [_hooks.after_accumulation(parameter, self._hook_of(index))
-                       for index, parameter in enumerate(self._parameters)]
+                           for index, parameter in enumerate(self._parameters)]
         self._waits_in_step = model is None
         if model is not None:
             indexes = {id(parameter): index for index, parameter in enumerate(self._parameters)}
@@ -79,17 +77,19 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        _scaling.check_stage(grad_scaler, self, self._pushes_in_step)
+        self._check_since_push()
         self._push_absent()
         if self._hyper() != self._sent:
             raise Error("lr, momentum: changed between backward, which pushed the gradients with the old ones, and step; "
-                        "change them after step and before backward")
+                        "change them after step and before backward, or say push=\"step\"")
         self._backwards = [0] * len(self._parameters)
         self._is_pushed = [False] * len(self._parameters)
         self._is_due = [True] * len(self._parameters)
         self._missed = set()
         self._steps += 1
         if self._scaling is not None:
-            self._scaling.vote(grad_scaler)
+            self._scaling.vote(grad_scaler, self)
         if self._waits_in_step:
             self.synchronize()
         if self._scaling is not None:
@@ -105,6 +105,20 @@ class Optimizer(torch.optim.Optimizer):
         for index in range(len(self._parameters)):
             self._copy(index)
 
+    def send_parameters(self) -> None:
+        """Makes worker 0's parameters, as they are now, everybody's and the servers'. After a checkpoint was loaded into the
+        model, or the program has written parameters in another way: every rank calls it, after step and before backward, and
+        waits for the others. The optimizer's state begins anew (momentum, means, the step), as with a new torch.optim's, for
+        it is another job, "JOB-again1"; rule "sgd" has none."""
+        if any(self._is_pushed):
+            raise Error("send_parameters: backward has pushed gradients already; call it after step and before backward")
+        self._leave()
+        self._jobs += 1
+        rate, momentum = self._hyper()
+        self._join(dataclasses.replace(self._options, job=f"{self._options.job}-again{self._jobs}", learning_rate=rate,
+                                       momentum=momentum))
+        self._sent, self._sent_samples = (rate, momentum), 1.0
+
     def set_samples(self, samples: float) -> None:
         """With push_weight="samples": images or tokens in each of this worker's gradients from the next backward on."""
         if self._joined().options.push_weight != "samples":
@@ -118,9 +132,7 @@ class Optimizer(torch.optim.Optimizer):
         self.synchronize()
         for hook in self._installed:
             hook.remove()
-        client, self._client = self._joined(), None
-        self._gradients, self._values = [], []
-        client.close()
+        self._leave()
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         if self._client is not None:
@@ -149,22 +161,49 @@ class Optimizer(torch.optim.Optimizer):
                         f"job=\"JOB\", run {files}")
         _groups.from_state(self.param_groups, state_dict["param_groups"])
 
-    def _join(self, options: Options, decays: List[float]) -> None:
+    def _choose(self, names: Dict[int, str]) -> None:
+        """Which parameters the servers have, in the groups' order, and what they are called."""
+        decays = [(parameter, group["weight_decay"]) for group in self.param_groups for parameter in group["params"]]
+        chosen = [(parameter, decay) for parameter, decay in decays if parameter.requires_grad and parameter.numel() > 0]
+        if not chosen:
+            raise Error("params: none of them needs a gradient")
+        self._parameters = [parameter for parameter, _ in chosen]
+        self._decays = [decay for _, decay in chosen]
+        self._names = [names.get(id(parameter), f"parameter{i}") for i, parameter in enumerate(self._parameters)]
+        for name, parameter in zip(self._names, self._parameters):
+            _tensors.check(name, parameter)
+        self._frozen = [(names.get(id(parameter), f"a parameter of shape {tuple(parameter.shape)}"), parameter)
+                        for parameter, _ in decays if not parameter.requires_grad and parameter.numel() > 0]
+
+    def _join(self, options: Options) -> None:
         client = Client(options)
         is_by_trust = options.rule in _rules.BY_TRUST
-        client.register_keys([Key(name, parameter.numel(), decay, is_by_trust and parameter.dim() <= 1)
-                              for name, parameter, decay in zip(self._names, self._parameters, decays)])
-        shapes = [parameter.shape for parameter in self._parameters]
-        self._gradients = [_tensors.gradient(client, i).view(shape) for i, shape in enumerate(shapes)]
-        self._values = [_tensors.parameter(client, i).view(shape) for i, shape in enumerate(shapes)]
+        numbers = [_tensors.real(parameter) for parameter in self._parameters]
+        client.register_keys([Key(name, values.numel(), decay, is_by_trust and parameter.dim() <= 1)
+                              for name, parameter, values, decay in zip(self._names, self._parameters, numbers, self._decays)])
+        self._gradients = [_tensors.gradient(client, i).view(values.shape) for i, values in enumerate(numbers)]
+        self._values = [_tensors.parameter(client, i).view(values.shape) for i, values in enumerate(numbers)]
         self._client = client
         self._scaling = _scaling.Scaling(client) if options.votes else None
-        for gradient, parameter in zip(self._gradients, self._parameters):
-            gradient.copy_(parameter.detach())
+        for gradient, values in zip(self._gradients, numbers):
+            gradient.copy_(values)
         client.initialise()
         self._steps = client.rounds_before
-        self._is_due = [True] * len(self._parameters)
-        self.synchronize()
+        self._backwards = [0] * len(self._parameters)  # since the last step
+        self._is_pushed = [False] * len(self._parameters)
+        self._is_due = [True] * len(self._parameters)  # its new value has not been copied yet
+        self._missed: Set[int] = set()  # what was still due when this round's first gradient came
+        # With a quorum a round may end without this worker, and its values come when they come.
+        self._noticed = _changes.Parameters(self._parameters, self._values, has_values=options.quorum == 0)
+        client.wait_all()
+        for index in range(len(self._parameters)):
+            self._take(index)
+
+    def _leave(self) -> None:
+        client, self._client = self._joined(), None
+        self._gradients, self._values = [], []
+        del self._noticed
+        client.close()
 
     def _joined(self) -> Client:
         if self._client is None:
@@ -173,8 +212,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _hyper(self) -> Tuple[float, float]:
         """What the servers are told each round, checked."""
-        if self._client is not None and [group["weight_decay"] for group in self.param_groups] != self._decays:
-            raise Error("weight_decay: the servers have it from the join; it cannot be changed")
+        self._fixed.check(self.param_groups)
         return _groups.common_hyper(self.param_groups)
 
     def _hook_of(self, index: int) -> Callable[[], None]:
@@ -185,16 +223,20 @@ class Optimizer(torch.optim.Optimizer):
             raise Error(f"{self._names[index]}: forward used it before its new value was there, for the module that it "
                         "is of was not called; call synchronize() before forward, or leave model out")
         self._backwards[index] += 1
-        if self._backwards[index] < self._accumulate:
+        if self._pushes_in_step or self._backwards[index] < self._accumulate:
             return
         if self._is_pushed[index]:
-            raise Error(f"{self._names[index]}: its gradient is pushed already, and this is another backward before step(); "
-                        "call step() after each, or say accumulate=N for N of them")
+            raise Error(f"{self._names[index]}: its gradient is pushed already, and this is another backward before step(), or "
+                        "a second part of this one; call step() after each, or say accumulate=N for N of them, or push=\"step\", "
+                        "by which step() takes what .grad has then")
+        self._push(index, self._gradient_of(index))
+
+    def _gradient_of(self, index: int) -> Optional[torch.Tensor]:
         gradient = self._parameters[index].grad
-        if gradient is None or gradient.layout != torch.strided:
+        if gradient is not None and gradient.layout != torch.strided:
             raise Error(f"{self._names[index]}: its gradient is sparse, which is not supported; make it dense "
                         "(Embedding(sparse=False))")
-        self._push(index, gradient)
+        return gradient
 
     def _push(self, index: int, gradient: Optional[torch.Tensor]) -> None:
         if not any(self._is_pushed):
@@ -202,15 +244,21 @@ class Optimizer(torch.optim.Optimizer):
         if gradient is None:
             self._gradients[index].zero_()
         else:
-            self._gradients[index].copy_(gradient.detach())
+            self._gradients[index].copy_(_tensors.real(gradient))
         if self._scaling is not None:
             self._scaling.look_at(self._gradients[index])
         self._joined().push(index)
         self._is_pushed[index] = True
+        self._gradients_pushed.note(index, gradient)
 
     def _begin_round(self) -> None:
         self._missed = {index for index, due in enumerate(self._is_due) if due}
         self.synchronize()
+        changed = self._noticed.changed()
+        if changed:
+            raise Error(f"{self._some(changed)}: written since the servers' values came, which would be lost with this step: "
+                        "call send_parameters() at every rank after it (a checkpoint that was loaded, weights that were clamped), "
+                        "or write parameters before the optimizer is made")
         hyper = self._hyper()
         if hyper != self._sent:
             self._joined().set_hyper(*hyper)
@@ -219,26 +267,66 @@ class Optimizer(torch.optim.Optimizer):
             self._joined().set_samples(self._samples)
             self._sent_samples = self._samples
 
-    def _push_absent(self) -> None:
-        absent = [index for index, pushed in enumerate(self._is_pushed) if not pushed]
-        if not absent:
-            return
-        if self._absent == "error":
-            some = ", ".join(self._names[index] for index in itertools.islice(absent, 5))
-            raise Error(f"{some}{', ...' if len(absent) > 5 else ''}: no gradient since the last step"
-                        + (f" (or fewer than {self._accumulate} backward passes)" if self._accumulate > 1 else "")
-                        + "; freeze what has none (requires_grad=False) before the optimizer is made, or say "
+    def _check_since_push(self) -> None:
+        """Raises Error for what was changed after backward had pushed it, and for what nobody pushes."""
+        pushed = [index for index, is_pushed in enumerate(self._is_pushed) if is_pushed]
+        changed = [index for index in pushed if self._gradients_pushed.is_changed(index, self._parameters[index].grad)]
+        if changed:
+            raise Error(f"{self._some(changed)}: the gradient was changed or dropped after backward had pushed it, which the "
+                        "servers do not see: say push=\"step\", by which step() takes what .grad has then; to clip the mean of "
+                        "all workers' gradients, clip_norm=... instead of clip_grad_norm_")
+        written = [index for index in pushed if not self._is_due[index] and self._noticed.is_written(index)]
+        if written:
+            raise Error(f"{self._some(written)}: written between backward, which pushed the gradient, and step(), which replaces "
+                        "it; write parameters after step(), and call send_parameters() then")
+        thawed = [name for name, parameter in self._frozen if parameter.requires_grad]
+        if thawed:
+            raise Error(f"{', '.join(thawed[:5])}: needed no gradient when the optimizer was made, so the servers do not have it; "
+                        "close() this one and make another, or freeze what is to be frozen after the optimizer is made, with "
                         "absent=\"zeros\"")
-        for index in absent:
-            self._push(index, None if self._backwards[index] == 0 else self._parameters[index].grad)
+
+    def _push_absent(self) -> None:
+        left = [index for index, pushed in enumerate(self._is_pushed) if not pushed]
+        gradients = {index: self._gradient_of(index) if self._pushes_in_step or self._backwards[index] > 0 else None
+                     for index in left}
+        absent = [index for index in left if gradients[index] is None]
+        if absent and self._absent == "error":
+            raise Error(f"{self._some(absent)}: no gradient since the last step; freeze what has none (requires_grad=False) before "
+                        "the optimizer is made, or say absent=\"zeros\"")
+        for index in left:
+            self._push(index, gradients[index])
+
+    def _some(self, indexes: List[int]) -> str:
+        names = ", ".join(self._names[index] for index in itertools.islice(indexes, 5))
+        return f"{names}, ..." if len(indexes) > 5 else names
 
     def _receive(self, index: int) -> None:
         if self._is_due[index]:
             self._joined().wait(index)
             self._copy(index)
 
-    @torch.no_grad()
     def _copy(self, index: int) -> None:
-        if self._is_due[index]:
-            self._parameters[index].copy_(self._values[index])
-            self._is_due[index] = False
+        if not self._is_due[index]:
+            return
+        if self._noticed.is_written(index):
+            raise Error(f"{self._names[index]}: written since step(), whose value comes only now and would replace it; call "
+                        "synchronize() after step() and before parameters are written, and send_parameters() then")
+        self._take(index)
+
+    @torch.no_grad()
+    def _take(self, index: int) -> None:
+        _tensors.real(self._parameters[index]).copy_(self._values[index])
+        self._is_due[index] = False
+        self._noticed.note(index)
+
+
+def _check_choices(push: str, accumulate: int, absent: str) -> None:
+    if absent not in ("error", "zeros"):
+        raise Error(f"absent: \"{absent}\" is neither \"error\" nor \"zeros\"")
+    if push not in ("backward", "step"):
+        raise Error(f"push: \"{push}\" is neither \"backward\" nor \"step\"")
+    if accumulate < 1:
+        raise Error(f"accumulate: {accumulate} is below 1")
+    if accumulate > 1 and push == "step":
+        raise Error("accumulate: has no effect with push=\"step\", which takes what .grad has, after however many backward "
+                    "passes; leave it out")
