@@ -1,4 +1,6 @@
 """phub.torch.Optimizer: its state in the servers' snapshots, and GradScaler. Usage: optimizer_state_test.py LIBRARY BIN"""
+import concurrent.futures
+import copy
 import sys
 import types
 import unittest
@@ -154,11 +156,15 @@ class ScalingTest(unittest.TestCase):
 
 class StateTest(unittest.TestCase):
     def setUp(self):
+        self.server, self.folder = self.server_with_folder()
+
+    def server_with_folder(self):
         folder = temporary_folder(self)
         config = folder / "server.textproto"
         config.write_text(f'cores: 1 state_folder: "{folder}/state"')
-        self.server = Server("--config", config)
-        self.addCleanup(self.server.close)
+        server = Server("--config", config)
+        self.addCleanup(server.close)
+        return server, folder / "state"
 
     def optimizer(self, network, job):
         made = phub.torch.Optimizer(network.named_parameters(), rule="adamw", lr=RATE, weight_decay=0.01, job=job,
@@ -202,6 +208,96 @@ class StateTest(unittest.TestCase):
         cases.same_bits(self, [p.detach() for p in other.parameters()], expected)
         with self.assertRaisesRegex(phub.Error, "3 steps from a snapshot and 3 since"):
             again.load_state_dict(state)
+
+    # By rule: torch.optim's, its arguments, and those of ours.
+    MOVED = {"adamw": (torch.optim.AdamW, {}, {}), "adagrad": (torch.optim.Adagrad, {}, {}),
+             "nesterov": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}, {"momentum": 0.9})}
+
+    def train_both(self, models, optimizers, steps):
+        """Two workers, each a thread."""
+        def train(rank):
+            for step in steps:
+                optimizers[rank].zero_grad()
+                cases.loss_of(models[rank], cases.part(step, rank, 2)).backward()
+                optimizers[rank].step()
+
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            list(threads.map(train, range(2)))
+
+    def join_both(self, models, rule, job, options):
+        def join(rank):
+            return phub.torch.Optimizer(models[rank].named_parameters(), rule=rule, lr=RATE, job=job, workers=2, worker_index=rank,
+                                        servers=list(self.folders), chunk_bytes=4096, **options)
+
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            return list(threads.map(join, range(2)))
+
+    def test_state_moves_in_from_torch_and_out_again(self):
+        """One worker with torch.optim, then two with two servers, which have parts of keys, then one again."""
+        other, folder = self.server_with_folder()
+        self.folders = {self.server.control: self.folder, other.control: folder}
+        for rule, (kind, torchs, options) in self.MOVED.items():
+            with self.subTest(rule):
+                model = cases.make()
+                model.norm.weight.requires_grad_(False)  # is counted, and has no state
+                plain = kind(model.parameters(), lr=RATE, **torchs)
+                self.train(model, plain, range(2))
+                models = [copy.deepcopy(model) for _ in range(2)]
+                pattern = self.join_both(models, rule, f"pattern-{rule}", options)
+                plain.param_groups[0]["lr"] = RATE / 2
+                state = phub.torch.import_state(pattern[1].state_dict(), self.folders, copy.deepcopy(plain.state_dict()),
+                                                model.state_dict(), name=rule)
+                with self.assertRaisesRegex(phub.Error, "torch.optim.*import_state"):
+                    pattern[0].load_state_dict(plain.state_dict())
+                for each in pattern:
+                    each.close()
+                for server, file in zip((self.server, other), state["snapshot"]):
+                    self.assertIn(b'"first.weight[', (self.folders[server.control] / "snapshots" / file.split(" at ")[0]).read_bytes())
+                    server.ctl("restore", file.split(" at ")[0], "--as", rule)
+                optimizers = self.join_both(models, rule, rule, options)
+                for each in optimizers:
+                    each.load_state_dict(state)
+                self.train_both(models, optimizers, range(2, 4))
+                state = optimizers[0].state_dict()
+                for each in optimizers:
+                    each.close()
+                self.train(model, plain, range(2, 4))
+                cases.same_bits(self, list(models[0].parameters()), list(models[1].parameters()))
+                cases.close(self, list(models[0].parameters()), list(model.parameters()), 1e-3)
+
+                models[0].zero_grad()
+                last = kind(models[0].parameters(), lr=RATE, **torchs)
+                last.load_state_dict(phub.torch.export_state(state, self.folders))
+                self.assertEqual(last.param_groups[0]["lr"], RATE / 2)
+                self.train(models[0], last, range(4, STEPS))
+                self.train(model, plain, range(4, STEPS))
+                cases.close(self, list(models[0].parameters()), list(model.parameters()), 1e-3)
+
+    def test_state_that_does_not_fit_or_is_damaged(self):
+        model = cases.make()
+        optimizer = self.optimizer(model, "fits")
+        self.train(model, optimizer, range(2))
+        state = optimizer.state_dict()
+        exported = phub.torch.export_state(state, self.folder)
+        exported["state"][0]["step"] = torch.tensor(9.0)
+        with self.assertRaisesRegex(phub.Error, "different numbers of steps .2 to 9."):
+            phub.torch.import_state(state, self.folder, exported, model.state_dict())
+        exported = phub.torch.export_state(state, {self.server.control: self.folder})
+        with self.assertRaisesRegex(phub.Error, "parameters has no first.weight"):
+            phub.torch.import_state(state, self.folder, exported, {})
+        del exported["state"][1]["exp_avg"]
+        with self.assertRaisesRegex(phub.Error, "first.bias has no exp_avg"):
+            phub.torch.import_state(state, self.folder, exported, model.state_dict())
+        with self.assertRaisesRegex(phub.Error, "folders: none for server"):
+            phub.torch.export_state(state, {})
+        with self.assertRaisesRegex(phub.Error, "cannot be read: No such file.*state_folder"):
+            phub.torch.export_state(state, self.folder / "other")
+        (file,) = (self.folder / "snapshots" / each.split(" at ")[0] for each in state["snapshot"])
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+        with self.assertRaisesRegex(phub.Error, "another checksum.*damaged"):
+            phub.torch.export_state(state, self.folder)
 
     def test_between_backward_and_step(self):
         model = cases.make()

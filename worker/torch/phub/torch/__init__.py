@@ -8,5 +8,6 @@ Servers, rank and world size come from the environment, as phubrun sets it, or f
 from phub.torch.data import shard
 from phub.torch.ddp import ddp_hook
 from phub.torch.optimizer import Optimizer
+from phub.torch.state import export_state, import_state
 
-__all__ = ["Optimizer", "ddp_hook", "shard"]
+__all__ = ["Optimizer", "ddp_hook", "export_state", "import_state", "shard"]

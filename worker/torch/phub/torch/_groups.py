@@ -77,8 +77,14 @@ def from_state(groups: List[Dict[str, Any]], state: List[Dict[str, Any]]) -> Non
     if [len(each["params"]) for each in groups] != [len(each["params"]) for each in state]:
         raise Error("load_state_dict: its groups have other numbers of parameters than this optimizer's")
     for index, (group, saved) in enumerate(zip(groups, state)):
+        saved = {name: value for name, value in saved.items() if _is_said(group, name, value)}
         for name in ("betas", "eps", "weight_decay"):
-            if _plain(group.get(name)) != _plain(saved.get(name)):
-                raise Error(f"load_state_dict: {name} of group {index} is {saved.get(name)} there and {group.get(name)} here, and "
+            if name in saved and _plain(group[name]) != _plain(saved[name]):
+                raise Error(f"load_state_dict: {name} of group {index} is {saved[name]} there and {group[name]} here, and "
                             "the servers have it from the join; make the optimizer with the same")
         group.update({name: value for name, value in saved.items() if name != "params"})
+
+
+def _is_said(group: Dict[str, Any], name: str, value: Any) -> bool:
+    """States that were saved before rules had PyTorch's defaults have what a rule does not know, and an eps of 0."""
+    return (name in group or name not in ("momentum", "betas", "eps")) and not (name == "eps" and value == 0.0)

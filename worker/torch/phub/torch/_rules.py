@@ -19,6 +19,11 @@ _OF_TORCH: Dict[str, Any] = {"amsgrad": False, "maximize": False, "dampening": 0
                              "capturable": False, "differentiable": False}
 # How torch.optim computes a step, not which.
 _WITHOUT_EFFECT = ("foreach", "fused")
+# What servers keep of a parameter, as their snapshots and as torch.optim call it.
+ARRAYS: Dict[str, Dict[str, str]] = {
+    "sgd": {}, "momentum": {"state": "momentum_buffer"}, "nesterov": {"state": "momentum_buffer"},
+    "lars": {"state": "momentum_buffer"}, "adagrad": {"state": "sum"},
+    **{rule: {"exp_avg": "exp_avg", "exp_avg_sq": "exp_avg_sq"} for rule in WITH_BETAS}}
 # Of a group, what the servers have from the join.
 FIXED = ("betas", "eps", "weight_decay", "nesterov", "decoupled_weight_decay", *_OF_TORCH)
 
@@ -107,6 +112,16 @@ def fields_of(rule: str, group: Dict[str, Any]) -> Dict[str, Any]:
     if rule in WITH_BETAS:
         fields["beta1"], fields["beta2"] = _betas(group)
     return fields
+
+
+def torch_arguments(rule: str) -> Dict[str, Any]:
+    """What a group of torch.optim's optimizer has besides, where the servers do the same."""
+    common: Dict[str, Any] = dict(foreach=None, maximize=False, differentiable=False)
+    if rule in WITH_BETAS:
+        return dict(common, amsgrad=False, capturable=False, fused=None)
+    if rule == "adagrad":
+        return dict(common, lr_decay=0, initial_accumulator_value=0)
+    return dict(common, momentum=0, dampening=0, nesterov=rule == "nesterov")
 
 
 def _betas(group: Dict[str, Any]) -> Tuple[float, float]:

@@ -141,17 +141,22 @@ class Optimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """Has the servers keep parameters and state, as they are after this step, in a snapshot, which the dictionary
-        names; one rank is enough. Needs servers with a state_folder."""
+        names; one rank is enough. Needs servers with a state_folder. export_state makes torch.optim's of it."""
         if any(self._is_pushed):
             raise Error("state_dict: backward has pushed gradients of the next step; call it after step and before backward")
         self.synchronize()
-        return {"snapshot": self._joined().snapshot(), "steps": self._steps,
-                "param_groups": _groups.to_state(self.param_groups)}
+        indexes = {id(parameter): index for index, parameter in
+                   enumerate(each for group in self.param_groups for each in group["params"])}
+        parameters = {indexes[id(parameter)]: (name, tuple(parameter.shape), parameter.is_complex())
+                      for name, parameter in zip(self._names, self._parameters)}
+        return {"snapshot": self._joined().snapshot(), "steps": self._steps, "rule": self._options.rule,
+                "parameters": parameters, "param_groups": _groups.to_state(self.param_groups)}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Of an optimizer that was made on the job that the snapshot was restored to, at each rank."""
         if "snapshot" not in state_dict:
-            raise Error("load_state_dict: this is no state of phub.torch.Optimizer's")
+            raise Error("load_state_dict: this is no state of phub.torch.Optimizer's; one of torch.optim's comes to the servers "
+                        "by phub.torch.import_state")
         before = self._joined().rounds_before
         if state_dict["steps"] != before or self._steps != before:
             files = "; ".join(f"phubctl restore {each.replace(' at ', ' --as JOB --server ')}"
