@@ -17,7 +17,7 @@ namespace phub {
 namespace {
 
 constexpr int kEndpointsMax = 16;
-constexpr std::size_t kPrefixCharsMax = 200;
+constexpr std::size_t kPrefixBytesMax = 200;
 constexpr char kNameRule[] =
     "\"{}\" is no name of a rack: give 1 to 64 of a-z A-Z 0-9 . _ -, a letter or a digit first; "
     "where "
@@ -114,11 +114,11 @@ void check_etcd(const EtcdConfig& etcd, ConfigCheck check) {
                   fmt::format("\"{}\" is listed twice", etcd.endpoints(i)), i);
   }
   const std::string& prefix = etcd.prefix();
-  const bool is_prefix = !prefix.empty() && prefix.size() <= kPrefixCharsMax &&
+  const bool is_prefix = !prefix.empty() && prefix.size() <= kPrefixBytesMax &&
                          prefix.back() != '/' && is_visible_name(prefix);
   check.require(is_prefix, "prefix",
-                fmt::format("give 1 to {} characters without \"/\" at the end, as /phub/racks",
-                            kPrefixCharsMax));
+                fmt::format("give 1 to {} bytes of UTF-8 without \"/\" at the end, as /phub/racks",
+                            kPrefixBytesMax));
   check.in_range("lease_s", etcd.lease_s(), 2U, 3600U);
   check.in_range("timeout_ms", etcd.timeout_ms(), 50U, 60'000U);
   check.require(etcd.timeout_ms() < etcd.lease_s() * 1000, "timeout_ms",

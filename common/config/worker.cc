@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t kChunkKibMin = 4;  // what servers take
 constexpr std::uint32_t kChunkKibMax = 4096;
 constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
-constexpr std::size_t kNameCharsMax = 256;
+constexpr std::size_t kNameBytesMax = 256;
 constexpr std::uint32_t kClassesMax = 1'000'000;
 constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kBatchMax = 65'536;
@@ -254,8 +254,8 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
     check.require(servers.insert(config.servers(i)).second, "servers",
                   fmt::format("\"{}\" is listed twice", config.servers(i)), i);
   }
-  check.require(!config.job().empty() && config.job().size() <= kNameCharsMax, "job",
-                fmt::format("a name has 1 to {} characters", std::size_t{kNameCharsMax}));
+  check.require(!config.job().empty() && config.job().size() <= kNameBytesMax, "job",
+                fmt::format("a name has 1 to {} bytes of UTF-8", std::size_t{kNameBytesMax}));
   check.in_range("workers", config.workers(), 1U, kMaxWorkers);
   check_job_racks(config, check);
   check.in_range("worker_index", config.worker_index(), -1,

@@ -232,6 +232,8 @@ class ClientTest(unittest.TestCase):
                 ("a", 5, 1e300, "keys[1].weight_decay: 1e+300 is too large")):
             with self.subTest(name=name, elements=elements), self.assertRaisesRegex(phub.Error, re.escape(message)):
                 mine.register_keys([phub.Key("first", 1), phub.Key(name, elements, decay)])
+        with self.assertRaisesRegex(phub.Error, r"keys\[0\].name: has 258 bytes of UTF-8, at most 256"):
+            self.one().register_keys([phub.Key("\u00e9" * 129, 1)])
         mine.register_keys([phub.Key("first", numpy.int64(3))])
         self.assertEqual(list(phub.numpy.push_pull(mine, numpy.int64(0), numpy.ones(3))), [1, 1, 1])
         for key, message in ((-1, "key -1 does not exist"), (2**32, "key 4294967296 does not exist"),

@@ -20,9 +20,9 @@ namespace {
 // Names go into logs and tables.
 Status validate_name(std::string_view field, std::string_view name, const JobLimits& limits) {
   if (name.empty()) return invalid("{}: must not be empty", field);
-  if (name.size() > limits.name_chars_max) {
-    return invalid("{}: has {} characters, at most {} are allowed", field, name.size(),
-                   limits.name_chars_max);
+  if (name.size() > limits.name_bytes_max) {
+    return invalid("{}: has {} bytes of UTF-8, at most {} are allowed", field, name.size(),
+                   limits.name_bytes_max);
   }
   for (const char character : name) {
     const auto code = static_cast<unsigned char>(character);

@@ -14,7 +14,7 @@ namespace phub::server {
 
 struct JobLimits {
   std::size_t keys_max = 1'000'000;
-  std::size_t name_chars_max = 256;
+  std::size_t name_bytes_max = 256;
   std::uint64_t elements_max = std::uint64_t{1} << 38;  // of all keys: 1 TiB of fp32
   // With chunks of 32 KiB 512 GiB of keys. A chunk's tables are some 330 bytes, and 93 for each
   // worker (footprint.h), which count as the job's: 13 GB for 400 GB in such chunks and 8
