@@ -52,6 +52,19 @@ def bucket_view(folder):
     train(folder, gradient_as_bucket_view=True)
 
 
+def own_group():
+    """Each rank is a group by itself; the run has one name."""
+    os.environ["PHUB_JOB"] = "mine"
+    dist.init_process_group("gloo")
+    own = [dist.new_group([rank]) for rank in range(cases.WORLD_SIZE)][cases.RANK]
+    model = DistributedDataParallel(cases.make(), process_group=own)
+    model.register_comm_hook(None, phub.torch.ddp_hook(own))
+    for step in range(3):
+        model.zero_grad()
+        cases.loss_of(model, cases.part(step)).backward()
+    dist.barrier()  # so that both jobs have been there at a time
+
+
 def shared(folder):
     assert train(folder, shared_buckets=True) > 1
 
@@ -149,6 +162,10 @@ class DdpHookTest(unittest.TestCase):
                 cases.loss_of(model, cases.batch(step + half)).backward()
             optimizer.step()
         cases.close(self, self.ranks(accumulates), [p.detach() for p in model.parameters()], BOUND)
+
+    def test_two_groups_of_a_run_have_two_jobs(self):
+        for status, _, error in together(self, own_group):
+            self.assertEqual(status, 0, error)
 
     def test_who_died_is_named_by_backward(self):
         (status, _, error), _ = together(self, one_dies)

@@ -9,6 +9,7 @@ last bucket's hook, when nothing is left to compute.
 With shared_buckets a bucket's memory becomes the client's then (_remap), so that nothing is copied to be pushed.
 """
 import dataclasses
+import hashlib
 from typing import Any, Callable, List, Optional
 
 import torch
@@ -149,9 +150,17 @@ def ddp_hook(process_group: Any = None, shared_buckets: bool = False, **options:
     """
     given = {"workers": dist.get_world_size(process_group), "worker_index": dist.get_rank(process_group), **options}
     given.setdefault("rule", "mean")
-    reducer = _Reducer(process_group, Options(**_environment.options("ddp", given)), shared_buckets)
+    reducer = _Reducer(process_group, Options(**_environment.options(_kind_of(process_group), given)), shared_buckets)
 
     def phub_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         return reducer.reduce(bucket)
 
     return phub_hook
+
+
+def _kind_of(process_group: Any) -> str:
+    """Two groups of a run have two jobs."""
+    if process_group is None or process_group is dist.group.WORLD:
+        return "ddp"
+    ranks = [dist.get_global_rank(process_group, rank) for rank in range(dist.get_world_size(process_group))]
+    return f"ddp-{hashlib.sha256(str(ranks).encode()).hexdigest()[:8]}"
