@@ -146,6 +146,21 @@ class ChangesTest(unittest.TestCase):
             model.second.weight.zero_()
         with self.assertRaisesRegex(phub.Error, r"^second.weight: written since step\(\).*synchronize"):
             model(cases.batch(1)[0])
+        self.assertRaisesRegex(phub.Error, "synchronize", optimizer.send_parameters)
+        self.assertRaisesRegex(phub.Error, "synchronize", optimizer.close)
+        self.assertRaisesRegex(phub.Error, "closed", optimizer.close)
+
+    def test_parameters_are_sent_where_each_forward_waits(self):
+        ours, theirs = cases.make(), cases.make()
+        optimizer, plain = self.optimizer(ours, model=ours), torch.optim.SGD(theirs.parameters(), lr=RATE)
+        for _ in range(2):
+            self.train(ours, optimizer, 2)
+            optimizer.synchronize()
+            self.train(theirs, plain, 2)
+            for model in (ours, theirs):
+                model.last.weight.data.clamp_(-0.01, 0.01)
+            optimizer.send_parameters()
+        cases.close(self, [p.detach() for p in ours.parameters()], [p.detach() for p in theirs.parameters()], 5e-6)
 
     # ---- Gradients ----
 

@@ -41,7 +41,7 @@ def job(kind: str, workers: int) -> str:
 def options(kind: str, given: Dict[str, Any]) -> Dict[str, Any]:
     """`given`, and for what is not in it what the environment says."""
     complete = {"workers": world_size(), "worker_index": rank(), **given}
-    if "job" not in complete:
+    if complete.get("job") is None:
         complete["job"] = job(kind, complete["workers"])
     return complete
 

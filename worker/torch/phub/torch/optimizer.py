@@ -112,6 +112,7 @@ class Optimizer(torch.optim.Optimizer):
         it is another job, "JOB-again1"; rule "sgd" has none."""
         if any(self._is_pushed):
             raise Error("send_parameters: backward has pushed gradients already; call it after step and before backward")
+        self.synchronize()
         self._leave()
         self._jobs += 1
         rate, momentum = self._hyper()
@@ -129,10 +130,12 @@ class Optimizer(torch.optim.Optimizer):
 
     def close(self) -> None:
         """Waits for the last step and leaves the job. What ends with the process need not be closed."""
-        self.synchronize()
-        for hook in self._installed:
-            hook.remove()
-        self._leave()
+        try:
+            self.synchronize()
+        finally:
+            for hook in self._installed:
+                hook.remove()
+            self._leave()
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         if self._client is not None:
