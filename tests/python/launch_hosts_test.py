@@ -20,6 +20,10 @@ WAITS = SAYS_PID + "signal.pause()\n"
 FAILS_WHEN_TOLD = """import os, signal, sys
 signal.signal(signal.SIGUSR1, (lambda *_: sys.exit(3)) if os.environ["RANK"] == "2" else signal.SIG_IGN)
 """ + WAITS
+SAYS_TERMINAL_COMMANDS = """import sys
+sys.stdout.write("bar 1\\rbar 2\\r\\x1b[2J\\x1b]0;title\\x07\\x9b2J\\u202e \\u00fc\\n")
+sys.exit(3)
+"""
 EXCHANGES = """import os, numpy, phub, phub.numpy
 with phub.Client(phub.Options(servers=os.environ["PHUB_SERVERS"], workers=int(os.environ["WORLD_SIZE"]),
                               worker_index=int(os.environ["RANK"]), rule="sum")) as client:
@@ -28,9 +32,10 @@ with phub.Client(phub.Options(servers=os.environ["PHUB_SERVERS"], workers=int(os
 """
 TOLD_THREE_TIMES = """import json, sys
 def say(**what):
-    print(json.dumps(what), flush=True)
-assert "Keeper" in json.loads(sys.stdin.readline())
-say(there=1, port=2, cpus=3)
+    print(mark + json.dumps(what), flush=True)
+source, mark = json.loads(sys.stdin.readline())
+assert "Keeper" in source
+say(there=1, port=2, cpus=3, ipv6=False)
 told = None  # since the worker was started
 for line in sys.stdin:
     order = json.loads(line)
@@ -39,7 +44,7 @@ for line in sys.stdin:
     elif order == {} and told is not None:
         told += 1
         if told == 3:
-            say(of="0", said=["well"])
+            say(of="0", said=[["well", "\\n"]])
             say(of="0", ended=0)
 """
 
@@ -88,6 +93,48 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(lines, [f"[0] 0 0 3 2 0 127.0.0.1 {port} True False /",
                                  f"[1] 1 1 3 2 0 127.0.0.1 {port} True False /",
                                  f"[2] 2 0 3 1 1 127.0.0.1 {port} True False /"])
+
+    def test_what_hosts_say_commands_no_terminal(self):
+        done = self.run_to_its_end("-n", 1, "--server", "none:1", *program(SAYS_TERMINAL_COMMANDS))
+        shown = "\\x1b[2J\\x1b]0;title\\x07\\x9b2J\\u202e ü"
+        self.assertEqual((done.returncode, done.stdout), (3, f"[0] bar 1\n[0] bar 2\n[0] {shown}\n"))  # \\r is read as \\n
+        self.assertTrue(done.stderr.endswith(f"Its last lines:\n  {shown}\n"), done.stderr)
+
+    def test_a_login_file_that_prints(self):
+        """A report of its own, and a line without an end."""
+        ssh = temporary_folder(self) / "ssh"
+        ssh.write_text("#!/bin/sh\nfor last; do :; done\n"
+                       """printf '{"there": 1}\\nphubrun-0 {"there": 1}\\n5\\n\\033[2Jno end'\nexec sh -c "$last"\n""")
+        ssh.chmod(0o755)
+        done = subprocess.run(phubrun("--ssh", ssh, "-H", "far", "--server", "none:1", "--folder", "/", "echo", "well"),
+                              env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual((done.returncode, done.stdout), (0, "[0] well\n"), done.stderr)
+        self.assertEqual(done.stderr, 'phubrun: far: {"there": 1}\nphubrun: far: phubrun-0 {"there": 1}\nphubrun: far: 5\n'
+                                      "phubrun: far: \\x1b[2Jno end\n")
+
+    def test_a_host_that_says_what_is_no_report(self):
+        """With the mark of one: it is shown, and the host is waited for until the deadline."""
+        ssh = temporary_folder(self) / "ssh"
+        said = ('{"there": 1}', '{"there": 1, "port": "x", "cpus": 1, "ipv6": true}', '{"there": 1, "port": 1, "cpus": 0, "ipv6": true}',
+                '{"of": "0", "said": [["a", 1]]}', '{"of": "0", "said": 5}', "[1]", "{", "[" * 100_000)
+        ssh.write_text(f"#!{sys.executable}\nimport json, sys\nmark = json.loads(sys.stdin.readline())[1]\n"
+                       f"for each in {said!r}:\n    print(mark + each, flush=True)\nsys.exit(5)\n")
+        ssh.chmod(0o755)
+        done = subprocess.run(phubrun("--ssh", ssh, "-H", "far", "--server", "none:1", "true"), env=environment(),
+                              capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(done.stderr.count("phubrun: far: phubrun-"), len(said))
+
+    @unittest.skipUnless(launched.HAS_IPV6, "this kernel has no IPv6")
+    def test_hosts_that_have_ipv6_alone(self):
+        """Servers listen there too, and what workers find is as PyTorch wants it."""
+        done = subprocess.run(
+            phubrun("--ssh", shlex.join(["ssh", *self.sshd.words("user")]), "-H", f"{Sshd.user}@[::1]:1,localhost:1", "--folder", "/",
+                    "--servers", 2, OPEN, "-x", "PYTHONPATH", *program("import os; print(os.environ['MASTER_ADDR'])\n" + EXCHANGES)),
+            env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] 2.0", "[0] ::1", "[1] 2.0", "[1] ::1"])
 
     def test_servers_on_each_host_and_workers_that_exchange(self):
         done = self.run_to_its_end("--servers", 2, OPEN, "-x", "PYTHONPATH", *program(EXCHANGES))

@@ -1,4 +1,6 @@
 """phubrun: what workers find, what is said, how all end. Usage: launch_test.py LIBRARY BIN"""
+import contextlib
+import io
 import os
 import re
 import signal
@@ -8,6 +10,7 @@ import unittest
 
 import launched
 from launched import DEADLINE, Server, environment, is_there, phubrun, program, temporary_folder
+from phub.launch._screen import Screen, harmless
 from processes import until
 
 
@@ -181,9 +184,49 @@ class LaunchTest(unittest.TestCase):
         self.assertTrue(ended.exists())
 
     def test_long_lines(self):
-        """They are cut, and none of it is lost."""
-        done = self.run_to_its_end(*program("import sys; sys.stdout.write('x' * 300000)"))
-        self.assertEqual(sum(len(line) - len("[0] ") for line in done.stdout.splitlines()), 300000)
+        """They are passed on in parts, and no character is cut."""
+        done = self.run_to_its_end(*program("import sys; sys.stdout.write('x' + 'ü' * 200000)"))
+        self.assertEqual(done.stdout, f"[0] x{'ü' * 200000}\n")
+
+    def test_a_bar_is_shown_while_it_grows(self):
+        seen = temporary_folder(self) / "seen"
+        os.mkfifo(seen)
+        running = subprocess.Popen(phubrun(*program(
+            f"import sys; sys.stdout.write('\\r 10 %|#  |'); sys.stdout.flush(); open({str(seen)!r}).close()\n"
+            "sys.stdout.write('\\r100 %|###|\\r\\nwhich? '); sys.stdout.flush()\n"
+            f"open({str(seen)!r}).close(); print('that')")), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        shown = b""
+        for wanted in (b"[0]  10 %|#  |", b"[0]  10 %|#  |\r[0] 100 %|###|\n[0] which? "):
+            while shown != wanted:
+                self.assertTrue(wanted.startswith(shown), shown)
+                shown += os.read(running.stdout.fileno(), 1000)
+            open(seen, "w").close()
+        self.assertEqual(running.stdout.read(), b"that\n")
+
+    def test_a_file_has_what_was_written(self):
+        folder = temporary_folder(self)
+        done = self.run_to_its_end("--output", folder, *program("import sys; sys.stdout.write('\\r1\\r2\\x1b[1m\\nno end')"))
+        self.assertEqual((done.returncode, (folder / "0.log").read_bytes()), (0, b"\r1\r2\x1b[1m\nno end"))
+
+    def test_the_port_of_the_workers_meeting_is_theirs(self):
+        """Nobody else gets it before they meet; PyTorch's store, which sets SO_REUSEADDR, does."""
+        done = self.run_to_its_end(*program(f"import os, socket\nHAS_IPV6 = {launched.HAS_IPV6}" """
+port = int(os.environ["MASTER_PORT"])
+try:
+    socket.socket().bind(("", port))
+except OSError:
+    print("held")
+for family, own in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))[:2 if HAS_IPV6 else 1]:
+    with socket.socket(family) as meeting:
+        meeting.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        meeting.bind((own, port))
+        meeting.listen()
+        socket.create_connection((own, port), 60).close()
+        print("met")
+"""))
+        self.assertEqual((done.returncode, done.stdout), (0, "[0] held\n" + "[0] met\n" * (1 + launched.HAS_IPV6)), done.stderr)
 
     def test_what_cannot_be_started(self):
         done = self.run_to_its_end("-n", 2, temporary_folder(self) / "nothing")
@@ -197,6 +240,38 @@ class LaunchTest(unittest.TestCase):
         for wrong in (["-n", "0", "true"], ["--servers", "0", "true"], [], ["-x", "A B=1", "true"], ["-x", "NOT_SET", "true"],
                       ["--grace", "0", "true"], ["--server-options", "'", "true"], ["--slurm", "true"]):
             self.assertEqual(self.run_to_its_end(*wrong).returncode, 2)
+
+
+class ScreenTest(unittest.TestCase):
+    def shown(self, *said, is_terminal):
+        out = io.StringIO()
+        out.isatty = lambda: is_terminal
+        with contextlib.redirect_stdout(out):
+            screen = Screen()
+            for name, text, end in said:
+                screen.say(name, text, end)
+            screen.end_line()
+        return out.getvalue()
+
+    def test_bars_of_two(self):
+        """On a terminal one is drawn over the other; else each has a line of its own. Ends of lines stay."""
+        said = (("0", "10 %", "\r"), ("1", "20 %", "\r"), ("0", "90 %", "\r"), ("0", "100 %", "\r"), ("0", "", "\n"), ("1", "a", ""),
+                ("1", "b", ""), ("0", "well", "\n"))
+        self.assertEqual(self.shown(*said, is_terminal=True),
+                         "[0] 10 %\r\x1b[K[1] 20 %\r\x1b[K[0] 90 %\r[0] 100 %\n[1] ab\n[0] well\n")
+        self.assertEqual(self.shown(*said, is_terminal=False),
+                         "[0] 10 %\n[1] 20 %\n[0] 90 %\r[0] 100 %\n[1] ab\n[0] well\n")
+
+    def test_a_line_whose_end_comes_after_anothers_line(self):
+        said = (("0", "there", ""), ("1", "here", "\n"), ("0", "", "\n"), ("0", "100", ""), ("0", " %", "\r"), ("1", "a", "\n"), ("0", "", "\n"),
+                ("0", "b", ""), ("1", "c", "\n"), ("0", "d", "\n"), ("0", "", "\n"))
+        self.assertEqual(self.shown(*said, is_terminal=True),
+                         "[0] there\n[1] here\n[0] 100 %\r\x1b[K[1] a\n[0] 100 %\n[0] b\n[1] c\n[0] d\n[0] \n")
+        self.assertEqual(self.shown(*said, is_terminal=False),
+                         "[0] there\n[1] here\n[0] 100 %\n[1] a\n[0] b\n[1] c\n[0] d\n[0] \n")
+
+    def test_what_commands_a_terminal(self):
+        self.assertEqual(harmless("a\tb\x1b[2J\x9b1m\x7f\n\u202eé"), "a\tb\\x1b[2J\\x9b1m\\x7f\\n\\u202eé")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "worker/torch")]
 import processes  # noqa: E402
 from processes import DEADLINE, Server, free_port, temporary_folder  # noqa: E402
 
-__all__ = ["DEADLINE", "ROOT", "Server", "environment", "free_port", "interrupt_one", "is_there", "main", "phubrun", "processes", "program",
+HAS_IPV6 = pathlib.Path("/proc/net/if_inet6").exists()
+__all__ = ["DEADLINE", "HAS_IPV6", "ROOT", "Server", "environment", "free_port", "interrupt_one", "is_there", "main", "phubrun", "processes", "program",
            "say_when_in", "start", "temporary_folder", "together"]
 
 

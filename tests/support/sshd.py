@@ -35,7 +35,7 @@ class Sshd:
         self.port = free_port()
         variables = " ".join(f'"{name}={value}"' for name, value in environment.items())
         (self.folder / "config").write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder / 'host'}\n"
+            f"Port {self.port}\nListenAddress 127.0.0.1\nListenAddress ::1\nHostKey {self.folder / 'host'}\n"
             f"AuthorizedKeysFile {self.folder / 'authorized'}\nPidFile none\nStrictModes no\n"
             "UsePAM no\nPermitRootLogin prohibit-password\nMaxStartups 100\n"
             + (f"SetEnv {variables}\n" if variables else ""), encoding="utf-8")

@@ -36,7 +36,7 @@ def _start(group: Group, given: argparse.Namespace) -> None:
     is_far = bool(given.hosts or given.slurm)
     servers = given.server or ",".join(start_servers(group, given, is_far))
     common = {"PHUB_JOB": f"run-{secrets.token_hex(4)}", **given.environment, "PHUB_SERVERS": servers,
-              "MASTER_ADDR": given.environment.get("MASTER_ADDR", group.hosts[0].place.address),
+              "MASTER_ADDR": given.environment.get("MASTER_ADDR", group.hosts[0].place.host),
               "MASTER_PORT": given.environment.get("MASTER_PORT", str(group.hosts[0].there["port"]))}
     workers = sum(host.place.workers for host in group.hosts)
     first = 0

@@ -76,7 +76,8 @@ def _parser() -> argparse.ArgumentParser:
                         help="workers, which are RANK 0 to N - 1 (default: 1, or all that the hosts have room for)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-H", "--hosts", metavar="HOST[:WORKERS],...",
-                       help="where, over ssh, which must not ask for a password; a host without WORKERS has one")
+                       help="where, over ssh, which must not ask for a password; a host without WORKERS has one, "
+                            "an IPv6 address is in brackets")
     where.add_argument("--slurm", action="store_true", help="on the hosts and with the tasks of this Slurm allocation")
     parser.add_argument("-x", dest="environment", action="append", default=[], metavar="NAME[=VALUE]",
                         help="a variable that workers and servers on all hosts get (repeatable; PHUB_* and "

@@ -9,7 +9,6 @@ import pathlib
 import selectors
 import signal
 import socket
-import sys
 import threading
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Pattern
@@ -17,6 +16,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Pa
 from phub.launch._host import Host
 from phub.launch._member import Failure, Member
 from phub.launch._places import Place
+from phub.launch._screen import Screen
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -38,6 +38,7 @@ class Group:
         self.signal = 0  # the first that ended the group
         self.failure: Optional[Failure] = None  # the first
         self.hosts: List[Host] = []
+        self.screen = Screen()
         self._manner = manner
         self._members: Dict[str, Member] = {}
         self._selector = selectors.DefaultSelector()
@@ -59,7 +60,7 @@ class Group:
         """Raises OSError with who cannot be reached, and the cure."""
         for place in places:
             try:
-                host = Host(place)
+                host = Host(place, self.screen)
             except FileNotFoundError as error:
                 raise OSError(f"{error.filename} is not on the path") from None
             self.hosts.append(host)
@@ -99,7 +100,7 @@ class Group:
         """Raises OSError where the group is ending."""
         if self._is_ending:
             raise OSError(self.failure.what if self.failure else "ended before all had started")
-        member = self._members[name] = Member(name, host, is_server, self._manner.output)
+        member = self._members[name] = Member(name, host, is_server, self._manner.output, self.screen)
         host.order(start=name, command=command, environment=environment, folder=folder)
         return member
 
@@ -194,7 +195,7 @@ class Group:
             return
         if number in _ENDING:
             self.signal = self.signal or number
-            print(f"{source}: {signal.Signals(number).name}: ending", file=sys.stderr, flush=True)
+            self.screen.note(f"{source}: {signal.Signals(number).name}: ending")
             self._ask_to_end(False, number)
         else:
             for each in self._running(is_server=False):
@@ -210,7 +211,7 @@ class Group:
                 member.say(report["said"])
             elif "not_started" in report:
                 member.is_missing = report.get("is_missing", False)
-                member.say([f"could not be started: {report['not_started']}"])
+                member.say([(f"could not be started: {report['not_started']}", "\n")])
                 self._on_member_end(member, 127 if member.is_missing else 126)
             elif "ended" in report:
                 self._on_member_end(member, report["ended"])

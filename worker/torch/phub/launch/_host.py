@@ -5,12 +5,13 @@ import collections
 import json
 import os
 import pathlib
+import secrets
 import subprocess
-import sys
 import threading
 from typing import Any, Callable, Deque, Dict, Iterator, Optional
 
 from phub.launch._places import Place
+from phub.launch._screen import Screen, harmless
 
 LAST_LINES = 20
 _KEEPER = pathlib.Path(__file__).with_name("_keeper.py")
@@ -21,9 +22,9 @@ _REPORT_BYTES_MAX = 16 << 20
 class Host:
     """`orders` may come from several threads; the rest is for one."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, screen: Screen) -> None:
         self.name, self.place = place.name, place
-        self.there: Dict[str, int] = {}  # what it says when it is: a free port, its CPUs
+        self.there: Dict[str, int] = {}  # what it says when it is: a port that it holds, its CPUs, whether it has IPv6
         self.is_running = True
         self.last_lines: Deque[str] = collections.deque(maxlen=LAST_LINES)  # what ssh or srun say, or its shell
         self.process = subprocess.Popen(place.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -31,11 +32,14 @@ class Host:
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
         self.ended = os.pidfd_open(self.process.pid)
+        self._screen = screen
+        # Before each report: a login file may print what looks like one, or a line without an end.
+        self._mark = f"phubrun-{secrets.token_hex(8)} "
         self._lock = threading.Lock()
         self._rest = {self.stdout: b"", self.stderr: b""}
         for stream in self._rest:
             os.set_blocking(stream.fileno(), False)
-        self._write(_KEEPER.read_text(encoding="utf-8"))
+        self._write([_KEEPER.read_text(encoding="utf-8"), self._mark])
 
     def order(self, **what: Any) -> None:
         self._write(what)
@@ -67,11 +71,14 @@ class Host:
         except BlockingIOError:
             return None
         for line in self._lines(stream, data):
-            report = _parsed(line) if stream is self.stdout else None
+            other, mark, rest = line.partition(self._mark) if stream is self.stdout else (line, "", "")
+            report = _parsed(rest) if mark else None
             if report is None:
                 self.say(line)
-            else:
-                on_report(report)
+                continue
+            if other:
+                self.say(other)
+            on_report(report)
         return len(data)
 
     def _lines(self, stream: Any, data: bytes) -> Iterator[str]:
@@ -83,8 +90,9 @@ class Host:
         return (line.decode(errors="replace").rstrip("\r") for line in lines)
 
     def say(self, line: str) -> None:
+        line = harmless(line)
         self.last_lines.append(line)
-        print(f"phubrun: {self.name}: {line}", file=sys.stderr, flush=True)
+        self._screen.note(f"phubrun: {self.name}: {line}")
 
     def close(self) -> None:
         self.leave()
@@ -93,9 +101,21 @@ class Host:
         os.close(self.ended)
 
 
+_KINDS = {"there": int, "port": int, "cpus": int, "ipv6": bool, "of": str, "ended": int, "not_started": str, "is_missing": bool,
+          "signal": int, "said": list}
+_ENDS = ("\n", "\r", "")
+
+
 def _parsed(line: str) -> Any:
+    """A report, or None: a host that says something else must not end phubrun."""
     try:
         report = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return report if isinstance(report, dict) else None
+    if not isinstance(report, dict) or any(not isinstance(value, _KINDS.get(name, type(None))) for name, value in report.items()):
+        return None
+    if "there" in report and not ({"port", "cpus", "ipv6"} <= report.keys() and report["cpus"] > 0):
+        return None
+    is_said = all(isinstance(part, list) and len(part) == 2 and isinstance(part[0], str) and part[1] in _ENDS
+                  for part in report.get("said", ()))
+    return report if is_said else None

@@ -1,24 +1,28 @@
 """Keeps one host's processes of a run. phubrun sends this file to each host, whose python3 runs it: nothing of the
 package need be there.
 
-Orders come on standard input and reports go out on standard output, each a JSON object on a line. Its processes live no
-longer than it. When its input ends, or nobody has spoken for some time, it asks them to end, kills them, and ends.
+Orders come on standard input and reports go out on standard output, each a JSON object on a line; before a report is a mark
+that phubrun chose, for others may print there too. Its processes live no longer than it. When its input ends, or nobody has spoken for some time, it asks them to end, kills them, and ends.
 """
 from __future__ import annotations
 
+import codecs
 import collections
 import ctypes
 import json
 import os
+import re
 import select
 import selectors
 import signal
 import socket
 import subprocess
 import time
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any, Deque, Dict, List, Optional, Tuple
 
-LINE_BYTES_MAX = 65536  # of what a process says; a longer line is cut into several
+_LINE_MAX = 65536  # characters; of a longer line a part is reported before its end is there
+_SHOWN_AFTER = 0.1  # seconds; so is a line whose end does not come, as a bar's or a question's
+_END = re.compile("(\r\n|\r|\n)")
 _READ_BYTES = 65536
 _LAST_READS = 17  # of one that has ended: what a pipe holds at most
 _ORDER_BYTES_MAX = 16 << 20
@@ -40,8 +44,27 @@ class Kept:
         assert process.stdout is not None
         self.output = process.stdout
         os.set_blocking(self.output.fileno(), False)
-        self.rest = b""
         self.is_read = True  # its output
+        self.shown_at: Optional[float] = None  # when what has no end yet is reported all the same
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def said(self, data: bytes) -> List[Tuple[str, str]]:
+        """What can be reported: lines, each with its end, and a part of one that is too long to wait for. b"": no more comes."""
+        *ended, self._rest = _END.split(self._rest + self._decoder.decode(data, not data))
+        parts = [(text, end[-1]) for text, end in zip(ended[::2], ended[1::2])]
+        if not self._rest:
+            self.shown_at = None
+        elif not data or len(self._rest) > _LINE_MAX:
+            parts += self.unfinished()
+        elif parts or self.shown_at is None:
+            self.shown_at = time.monotonic() + _SHOWN_AFTER
+        return parts
+
+    def unfinished(self) -> List[Tuple[str, str]]:
+        """What has no end yet, if there is something."""
+        text, self._rest, self.shown_at = self._rest, "", None
+        return [(text, "")] if text else []
 
     def send(self, number: int) -> None:
         try:
@@ -50,8 +73,26 @@ class Kept:
             pass
 
 
+def _held_port() -> socket.socket:
+    """Of a port for the workers' own meeting: bound, and not listened on. Whoever asks for any port gets another one, and who
+    asks for this one by its number and with SO_REUSEADDR, as PyTorch does, gets it."""
+    for family in (socket.AF_INET6, socket.AF_INET):
+        try:
+            held = socket.socket(family)
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            held.bind(("", 0))
+            return held
+        except OSError:
+            if family == socket.AF_INET:
+                raise
+    raise AssertionError
+
+
 class Keeper:
-    def __init__(self) -> None:
+    def __init__(self, mark: str) -> None:
+        self._mark = mark.encode()
         self._kept: Dict[str, Kept] = {}
         self._orders: Deque[bytes] = collections.deque()
         self._rest = b""
@@ -73,14 +114,17 @@ class Keeper:
         os.set_blocking(1, False)
 
     def run(self) -> None:
-        with socket.socket() as free:
-            free.bind(("", 0))
-            port = free.getsockname()[1]
-        self._report(there=os.getpid(), port=port, cpus=len(os.sched_getaffinity(0)))
+        held = _held_port()  # until the end
+        self._report(there=os.getpid(), port=held.getsockname()[1], cpus=len(os.sched_getaffinity(0)),
+                     ipv6=held.family == socket.AF_INET6)
         while self._kept or not self._is_alone:
-            end = self._kill_at if self._is_alone else self._heard + self._silence
-            for key, _ in self._selector.select(None if end is None else max(0.0, end - time.monotonic())):
+            ends = [end for end in (self._kill_at if self._is_alone else self._heard + self._silence,
+                                    *(each.shown_at for each in self._kept.values())) if end is not None]
+            for key, _ in self._selector.select(max(0.0, min(ends) - time.monotonic()) if ends else None):
                 key.data()
+            for each in self._kept.values():
+                if each.shown_at is not None and time.monotonic() >= each.shown_at:
+                    self._report(of=each.name, said=each.unfinished())
             while self._orders:
                 self._obey(json.loads(self._orders.popleft()))
             now = time.monotonic()
@@ -93,7 +137,7 @@ class Keeper:
 
     def _report(self, **what: Any) -> None:
         """Waits for who does not read as long as they speak."""
-        left = json.dumps(what).encode() + b"\n"
+        left = self._mark + json.dumps(what).encode() + b"\n"
         while left and not self._is_alone:
             end = self._heard + self._silence
             readable, writable, _ = select.select([0], [1], [], max(0.0, end - time.monotonic()))
@@ -165,12 +209,8 @@ class Keeper:
             data = os.read(kept.output.fileno(), _READ_BYTES)
         except BlockingIOError:
             return False
-        *lines, kept.rest = (kept.rest + data).split(b"\n")
-        if kept.rest and (not data or len(kept.rest) > LINE_BYTES_MAX):
-            lines.append(kept.rest)
-            kept.rest = b""
-        if lines:
-            self._report(of=kept.name, said=[line.decode(errors="replace").rstrip("\r") for line in lines])
+        if parts := kept.said(data):
+            self._report(of=kept.name, said=parts)
         if not data:
             self._stop_reading(kept)
         return bool(data)
@@ -189,8 +229,8 @@ class Keeper:
                 break
         if kept.is_read:
             self._stop_reading(kept)
-        if kept.rest:
-            self._report(of=kept.name, said=[kept.rest.decode(errors="replace")])
+        if parts := kept.said(b""):
+            self._report(of=kept.name, said=parts)
         os.close(kept.ended)
         kept.output.close()
         del self._kept[kept.name]
@@ -198,4 +238,4 @@ class Keeper:
 
 
 if __name__ == "__main__":
-    Keeper().run()
+    Keeper(mark).run()  # noqa: F821: what reads this file has it

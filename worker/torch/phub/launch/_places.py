@@ -8,8 +8,9 @@ import subprocess
 import sys
 from typing import Dict, List, NamedTuple
 
-# With -I: no file of the folder that it starts in is taken for a module. Standard input's first line is the keeper. Read byte by byte: what follows is the keeper's to read.
-_BEGIN = 'import json;exec(json.loads(open(0,"rb",0,closefd=False).readline()))'
+# With -I: no file of the folder that it starts in is taken for a module. Standard input's first line is the keeper, and the
+# mark of its reports. Read byte by byte: what follows is the keeper's to read.
+_BEGIN = 'import json;source,mark=json.loads(open(0,"rb",0,closefd=False).readline());exec(source)'
 _NAME = re.compile(r"^(?:[^\s@,-][^\s@,]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])$")
 
 
@@ -19,15 +20,21 @@ class Place(NamedTuple):
     workers: int
     command: List[str]  # that runs a keeper there
     cure: str  # where it cannot be reached
+    is_far: bool = True
 
     @property
     def address(self) -> str:
-        """By which the others reach it."""
+        """By which the others reach it, as HOST of HOST:PORT: an IPv6 address is in brackets."""
         return self.name.rpartition("@")[2]
+
+    @property
+    def host(self) -> str:
+        """The same by itself, without brackets."""
+        return self.address.strip("[]")
 
 
 def here(workers: int) -> List[Place]:
-    return [Place("127.0.0.1", workers, [sys.executable, "-I", "-c", _BEGIN], "")]
+    return [Place("127.0.0.1", workers, [sys.executable, "-I", "-c", _BEGIN], "", is_far=False)]
 
 
 def over_ssh(hosts: str, workers: int, ssh: str) -> List[Place]:

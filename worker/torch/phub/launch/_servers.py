@@ -12,14 +12,15 @@ _READY = re.compile(r"phub-server ready control=(\S+):(\d+)")
 
 def start_servers(group: Group, given: argparse.Namespace, is_far: bool) -> List[str]:
     """Their control addresses, once they serve. Raises OSError where one cannot be started or does not come up."""
-    listen = "0.0.0.0:0" if is_far else "127.0.0.1:0"
-    command = [given.server_program, "--control", listen, "--data", listen, "--cores", str(given.cores), "--log-level",
-               "warn", *given.server_options]
     addresses = []
     count = given.servers or 1
     for index in range(count):
         name = "server" if count == 1 else f"server {index}"
         host = group.hosts[index % len(group.hosts)]
+        # [::] is for IPv4 too.
+        listen = "127.0.0.1:0" if not is_far else "[::]:0" if host.there["ipv6"] else "0.0.0.0:0"
+        command = [given.server_program, "--control", listen, "--data", listen, "--cores", str(given.cores), "--log-level",
+                   "warn", *given.server_options]
         server = group.start(name, host, command, given.environment, given.folder, is_server=True)
         ready = group.wait_for_line(server, _READY)
         if ready is None:
