@@ -144,7 +144,8 @@ void add_simulate(CLI::App& app, Run& run) {
   command->footer(
       "TRACE is what 'phub-worker profile MODEL --json' or '--trace' wrote, or text: a table\n"
       "'Id Name Forward(us) Backward(us) Comm(us) Size(bytes)' by layer, or rows\n"
-      "'[param_id, elements, backward_us, comm_us, merged_comm_us]' anywhere in a log.\n\n"
+      "'[param_id, elements, backward_us, comm_us]' anywhere in a log, with or without\n"
+      "merged_comm_us as a fifth column. A first iteration without times is left out.\n\n"
       "  phub-worker profile resnet50 --batch 8 --json > resnet50.json\n"
       "  phub-bench simulate resnet50.json --workers 8,64,1024 --rack-workers 32 --uplink-gbit 80\n"
       "  phub-bench simulate resnet50.json -N 32 --shape ring --policy merged --gantt step.svg\n"

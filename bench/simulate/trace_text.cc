@@ -51,7 +51,9 @@ Result<Rows> blob_rows(const std::vector<Line>& lines, const std::string& file) 
                                                  "merged_comm_us"};
   constexpr std::array<double, 5> kMost = {kMostCount, kMostLayerBytes / kElementBytes,
                                            kMostMicroseconds, kMostMicroseconds, kMostMicroseconds};
+  constexpr std::size_t kFewestColumns = 4;  // merged_comm_us is in newer logs
   Rows rows;
+  std::size_t columns = 0;  // of the first row, so of all
   for (const Line& line : lines) {
     const std::size_t open = bracket_of(line.text);
     if (open == std::string_view::npos) continue;  // the log's other lines
@@ -60,14 +62,15 @@ Result<Rows> blob_rows(const std::vector<Line>& lines, const std::string& file) 
       return error_at(file, line.number, open + 1, "'[' without ']'; was the line cut?");
     }
     const auto fields = fields_of(line.text.substr(open + 1, close - open - 1), open + 2);
-    if (fields.size() != kNames.size()) {
+    if (rows.empty()) columns = fields.size();
+    if (fields.size() != columns || columns < kFewestColumns || columns > kNames.size()) {
       return error_at(file, line.number, open + 1,
-                      fmt::format("{} columns; [param_id, elements, backward_us, comm_us, "
-                                  "merged_comm_us] are wanted",
+                      fmt::format("{} columns; [param_id, elements, backward_us, comm_us] or these "
+                                  "and merged_comm_us are wanted, the same in every row",
                                   fields.size()));
     }
     std::array<double, kNames.size()> values{};
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t i = 0; i < columns; ++i) {
       PHUB_ASSIGN_OR_RETURN(values[i],
                             number_at(file, line.number, fields[i], kNames[i], kMost[i]));
     }
@@ -189,6 +192,13 @@ Result<std::vector<Rows>> iterations_of(const Rows& rows, const std::string& fil
   return iterations;
 }
 
+// A log may begin with an iteration that was not timed yet.
+bool is_untimed(const Rows& iteration) {
+  return std::all_of(iteration.begin(), iteration.end(), [](const Row& row) {
+    return row.forward == 0.0 && row.backward == 0.0 && row.comm == 0.0;
+  });
+}
+
 double median_of(const std::vector<Rows>& iterations, std::size_t row, double Row::*member) {
   std::vector<double> values;
   for (const Rows& iteration : iterations) values.push_back(iteration[row].*member);
@@ -205,7 +215,8 @@ Result<LayerTrace> parse_text_trace(std::string_view text, const std::string& na
   PHUB_ASSIGN_OR_RETURN(const Rows rows,
                         is_blobs ? blob_rows(lines, name) : table_rows(lines, name));
   if (rows.empty()) return Status(Code::kInvalidArgument, name + ": no row of a layer");
-  PHUB_ASSIGN_OR_RETURN(const std::vector<Rows> iterations, iterations_of(rows, name));
+  PHUB_ASSIGN_OR_RETURN(std::vector<Rows> iterations, iterations_of(rows, name));
+  if (iterations.size() > 1 && is_untimed(iterations.front())) iterations.erase(iterations.begin());
   LayerTrace trace;
   trace.name = name;
   trace.iterations = iterations.size();

@@ -97,6 +97,24 @@ TEST_CASE("rows of blobs are read from a log, weight and bias as one layer") {
   CHECK(trace->layers[0].bytes == 4 * (9408 + 64));
 }
 
+TEST_CASE("rows of blobs may lack the merged times, and a first iteration all times") {
+  const std::string log =
+      "I0214 23:25:18.9 37167 distributed.cpp:112] [0, 9408, 0, 0]\n"
+      "I0214 23:25:18.9 37167 distributed.cpp:112] [1, 64, 0, 0]\n"
+      "I0214 23:25:18.9 37167 distributed.cpp:112] [2, 4096, 0, 0]\n"
+      "I0214 23:25:29.1 37187 distributed.cpp:112] [0, 9408, 14690.2, 298]\n"
+      "I0214 23:25:29.1 37187 distributed.cpp:112] [1, 64, 14690.2, 106]\n"
+      "I0214 23:25:29.1 37187 distributed.cpp:112] [2, 4096, 4008.8, 224]\n";
+  const auto trace = parse_trace(log, "t.log");
+  REQUIRE(trace.has_value());
+  CHECK(trace->iterations == 1);
+  REQUIRE(trace->layers.size() == 2);
+  CHECK(trace->layers[0].backward == Approx(14690.2e-6));
+  CHECK(trace->layers[0].comm == Approx(404e-6));
+  CHECK(trace->layers[1].backward == Approx(4008.8e-6));
+  CHECK(trace->layers[1].bytes == 4 * 4096);
+}
+
 TEST_CASE("a table of layers is read with commas, tabs and blanks, with and without its header") {
   for (const char* between : {", ", ",", "\t", "   "}) {
     for (const bool has_header : {true, false}) {
@@ -147,7 +165,10 @@ TEST_CASE("wrong text is refused with its line and column") {
              Contains("t.log:2:1: 6 columns; 7 are wanted"));
   CHECK_THAT(error_of("log] [0, 9, 1, 1, 0]\nlog] [1, 9, nan, 1, 0]\n"),
              Contains("t.log:2:13: backward_us is 'nan'"));
-  CHECK_THAT(error_of("log] [0, 9, 1, 1]\n"), Contains("t.log:1:6: 4 columns"));
+  CHECK_THAT(error_of("log] [0, 9, 1]\n"), Contains("t.log:1:6: 3 columns"));
+  CHECK_THAT(error_of("log] [0, 9, 1, 1, 0, 0]\n"), Contains("t.log:1:6: 6 columns"));
+  CHECK_THAT(error_of("log] [0, 9, 1, 1]\nlog] [1, 9, 1, 1, 0]\n"),
+             Contains("t.log:2:6: 5 columns"));
   CHECK_THAT(error_of("log] [0, 9, 1, 1, 0\n"), Contains("t.log:1:6: '[' without ']'"));
   CHECK_THAT(error_of("1 a 1 1 1 8\n2 b 1 1 1 8\n1 a 1 1 1 8\n2 b 1 1 1 9\n"),
              Contains("t.log:4:1: id 2 of 9 bytes"));
