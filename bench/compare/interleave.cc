@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <sstream>
 #include <vector>
@@ -13,6 +14,9 @@ namespace phub::bench {
 namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
+constexpr int kBarWidth = 20;
+
+int twentieths(double share) { return static_cast<int>(kBarWidth * std::clamp(share, 0.0, 1.0)); }
 
 // Seconds of each iteration from every worker's "done t0 t1 ...". Without a common clock each
 // worker's first stamp is taken for the same moment: by then all have ended one exchange.
@@ -69,15 +73,42 @@ Status run_block(System& system, const BlockPlan& plan, std::chrono::millisecond
   return {};
 }
 
-Progress::Progress(std::size_t steps) : steps_(steps), shown_(::isatty(STDERR_FILENO) == 1) {}
+std::string progress_text(double share, std::chrono::nanoseconds elapsed, const std::string& what) {
+  if (share < 0.0) return what;
+  const int full = twentieths(share);
+  const std::string bar = fmt::format("[{:#<{}}{:-<{}}] {:3.0f} %  {}", "", full, "",
+                                      kBarWidth - full, 100 * share, what);
+  if (share <= 0.0) return bar;
+  const double spent = static_cast<double>(elapsed.count()) / kNanosecondsPerSecond;
+  const auto left = static_cast<std::uint64_t>(std::ceil(spent * (1.0 - share) / share));
+  return fmt::format("{}, about {}:{:02} left", bar, left / 60, left % 60);
+}
+
+Progress::Progress(std::size_t steps, Elsewhere elsewhere)
+    : steps_(steps),
+      is_terminal_(::isatty(STDERR_FILENO) == 1),
+      has_lines_(elsewhere == Elsewhere::kLines) {}
 
 Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (is_terminal_) fmt::print(stderr, "\r\033[K");
 }
 
 void Progress::step(const std::string& what) {
-  ++done_;
-  if (shown_) fmt::print(stderr, "\r\033[K[{}/{}] {}", done_, steps_, what);
+  show(static_cast<double>(begun_) / static_cast<double>(steps_), what);
+  ++begun_;
+}
+
+void Progress::show(double share, const std::string& what) {
+  const std::string text = progress_text(share, std::chrono::steady_clock::now() - begin_, what);
+  if (is_terminal_) {
+    fmt::print(stderr, "\r\033[K{}", text);
+    return;
+  }
+  const bool is_new = share < 0.0 ? what != told_what_ : twentieths(share) > told_;
+  if (!has_lines_ || !is_new) return;
+  told_ = share < 0.0 ? told_ : twentieths(share);
+  told_what_ = what;
+  fmt::print(stderr, "phub-bench: {}\n", text);
 }
 
 Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockPlan& plan,

@@ -20,19 +20,31 @@ struct BlockPlan {
 
 inline constexpr std::chrono::milliseconds kBlockTimeout{120'000};
 
-// A line on standard error that is rewritten; silent where that is not a terminal.
+// A bar and the time that is left, as far as `share` of the work says: 0 to 1; below 0: unknown.
+std::string progress_text(double share, std::chrono::nanoseconds elapsed, const std::string& what);
+
+// A line on standard error that is rewritten, with a bar and an estimate of what is left. Where
+// that is not a terminal: silent, or a line for each twentieth of the work.
 class Progress {
  public:
-  explicit Progress(std::size_t steps);
+  enum class Elsewhere { kSilent, kLines };
+  explicit Progress(std::size_t steps, Elsewhere elsewhere = Elsewhere::kSilent);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
+  // The next one begins; the steps are taken to last alike.
   void step(const std::string& what);
+  // In place of steps, of work that says itself how far it is.
+  void show(double share, const std::string& what);
 
  private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t steps_;
-  std::size_t done_ = 0;
-  bool shown_;
+  std::size_t begun_ = 0;
+  bool is_terminal_;
+  bool has_lines_;
+  int told_ = -1;  // twentieths
+  std::string told_what_;
 };
 
 // Exchanges the pattern of `round` and checks the sums; a wrong one is kept in System::failure.

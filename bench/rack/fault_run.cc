@@ -102,7 +102,11 @@ Result<std::vector<FaultedWorker>> watch(const RackScenario& scenario, const Fab
   Ends ends(workers_of(scenario));
   Clock::time_point last = start;
   std::optional<Clock::time_point> first;
+  Progress progress(faults.size(), Progress::Elsewhere::kLines);
+  std::size_t number = 0;
   for (const RackFault& fault : faults) {
+    progress.show(-1.0, fmt::format("fault {} of {} comes {} s after the start", ++number,
+                                    faults.size(), fault.at_s()));
     const Clock::time_point moment = start + seconds(fault.at_s());
     while (Clock::now() < moment) {
       PHUB_RETURN_IF_ERROR(collect(workers, moment, ends));
@@ -112,6 +116,7 @@ Result<std::vector<FaultedWorker>> watch(const RackScenario& scenario, const Fab
     if (!first) first = fault.kind() == RackFault::SLOW_START ? start : last;
     PHUB_RETURN_IF_ERROR(inject(scenario, fabric, fault, workers, there));
   }
+  progress.show(-1.0, fmt::format("workers have {} s to end", scenario.fault_deadline_s()));
   PHUB_RETURN_IF_ERROR(
       collect(workers, last + std::chrono::seconds(scenario.fault_deadline_s()), ends));
   std::vector<FaultedWorker> judged;

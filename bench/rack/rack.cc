@@ -41,7 +41,7 @@ struct Measured {
 Status measure(std::vector<Measured>& all, RackCounters& losses, const RackExchange& exchange) {
   const BlockPlan plan = plan_of(exchange);
   const std::chrono::seconds timeout(exchange.timeout_s());
-  Progress progress(all.size() * (plan.blocks + 2));
+  Progress progress(all.size() * (plan.blocks + 2), Progress::Elsewhere::kLines);
   const auto verify_all = [&](std::uint32_t round) -> Status {
     for (const Measured& one : all) {
       progress.step("verifying " + one.name);
@@ -105,15 +105,21 @@ Status run_exchange(RackResult& result, const Standing& standing) {
 }
 
 Status run_training(RackResult& result, const Standing& standing) {
-  Progress progress(2);
-  progress.step("the workers begin");
+  PHUB_ASSIGN_OR_RETURN(const WorkerConfig config, trained_config(result.scenario));
+  Progress progress(1, Progress::Elsewhere::kLines);
+  progress.show(-1.0, "the workers begin");
   PHUB_RETURN_IF_ERROR(standing.counters.open());
   PHUB_ASSIGN_OR_RETURN(const auto training,
                         TrainingRun::start(result.fabric, result.scenario, standing.cluster,
                                            standing.site, standing.places));
   PHUB_RETURN_IF_ERROR(training->begin());
   const auto timeout = std::chrono::seconds(result.scenario.training().timeout_s());
-  progress.step("training");
+  training->watch([&](std::uint64_t steps) {
+    const auto& epochs = training->epochs();
+    progress.show(
+        share_done(config.train(), steps, epochs.empty() ? 0 : epochs.front().steps),
+        fmt::format("training, epoch {} of {}", epochs.size() + 1, config.train().epochs()));
+  });
   PHUB_RETURN_IF_ERROR(standing.counters.start());
   PHUB_RETURN_IF_ERROR(training->finish(std::chrono::steady_clock::now() + timeout));
   PHUB_RETURN_IF_ERROR(standing.counters.stop());

@@ -49,6 +49,12 @@ std::uint64_t steps_of(const std::vector<TrainedEpoch>& epochs) {
   return sum;
 }
 
+double share_done(const TrainConfig& config, std::uint64_t steps, std::uint64_t epoch_steps) {
+  std::uint64_t all = config.epochs() * epoch_steps;
+  if (config.max_steps() > 0 && (all == 0 || config.max_steps() < all)) all = config.max_steps();
+  return all == 0 ? -1.0 : std::min(1.0, static_cast<double>(steps) / static_cast<double>(all));
+}
+
 Result<WorkerConfig> trained_config(const RackScenario& scenario) {
   const RackTraining& training = scenario.training();
   WorkerConfig config;
@@ -195,6 +201,7 @@ void TrainingRun::take(const std::string& line, std::uint32_t index) {
   if (!event.is_object()) return;  // for people
   const std::string kind = event.value("event", "");
   if (kind == "start") workers_[index].has_begun = true;
+  if (kind == "step" && index == 0 && on_step_) on_step_(event.value("step", std::uint64_t{0}) + 1);
   if (kind != "epoch" || index != 0) return;
   epochs_.push_back({.steps = event.value("steps", std::uint64_t{0}),
                      .loss = event.value("loss", 0.0),

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -48,6 +49,8 @@ class TrainingRun final : public RackWorkers {
   // Returns when all workers train, or one has ended. Errors: kAborted: interrupted;
   // kDeadlineExceeded.
   Status begin();
+  // From now on `on_step` is called with the steps that the first worker has done, as it says them.
+  void watch(std::function<void(std::uint64_t)> on_step) { on_step_ = std::move(on_step); }
   // Returns when all workers have ended. Errors: also what the first that failed said.
   Status finish(Deadline deadline);
 
@@ -77,7 +80,12 @@ class TrainingRun final : public RackWorkers {
   std::vector<Worker> workers_;
   std::deque<WorkerEnd> ends_;        // that nobody has asked for yet
   std::vector<TrainedEpoch> epochs_;  // of the first
+  std::function<void(std::uint64_t)> on_step_;
 };
+
+// How much of a training is done; below 0: unknown, as long as it is not said how many steps an
+// epoch has (0) and the training's steps have no bound.
+double share_done(const TrainConfig& config, std::uint64_t steps, std::uint64_t epoch_steps);
 
 // For people, and for the JSON line.
 std::string training_table(const std::vector<TrainedEpoch>& epochs);

@@ -87,6 +87,7 @@ class RackProcessTest(unittest.TestCase):
         done = rack("run", self.scenario(text), "--json", env={**os.environ, "TMPDIR": self.scratch})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(os.listdir(self.scratch), [])
+        self.said = done.stderr
         return json.loads(done.stdout)
 
     def start_endless(self):
@@ -106,6 +107,8 @@ class RackProcessTest(unittest.TestCase):
 
     def test_one_rack_moves_the_payload_over_each_link_once_each_way(self):
         report = self.report(ONE_RACK)
+        self.assertRegex(self.said, r"^phub-bench: \[-{20}\]   0 %  verifying phub\n")
+        self.assertRegex(self.said, r"\nphub-bench: \[#{10}-{10}\]  50 %  block 2 of 2: phub, about \d+:\d\d left\n")
         self.assertTrue(report["verified"])
         self.assertEqual(len(report["seconds_of_blocks"]), 2)
         self.assertEqual(report["bounding_link"], "r0s0")
@@ -179,6 +182,16 @@ class RackProcessTest(unittest.TestCase):
         self.assertGreater(links["r0s0"]["dropped_down"], 0)
         self.assertGreater(sum(links[f"r0w{i}"]["resent"] for i in range(4)), 0)
 
+    def test_a_terminal_has_a_bar_that_is_drawn_over_itself(self):
+        reader, writer = os.openpty()
+        self.addCleanup(os.close, reader)
+        done = subprocess.run([BENCH, "rack", "run", self.scenario(ONE_RACK), "--json"], stdout=subprocess.DEVNULL, stderr=writer)
+        os.close(writer)
+        said = os.read(reader, 65536).decode()
+        self.assertEqual(done.returncode, 0, said)
+        self.assertIn("\r\033[K[##########----------]  50 %  block 2 of 2: phub, about ", said)
+        self.assertNotIn("\n", said)
+
     @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is missing")
     def test_peers_exchange_in_turn_over_the_same_links(self):
         peers = [peer for peer, program in PEERS.items()
@@ -205,6 +218,7 @@ class RackProcessTest(unittest.TestCase):
         for report in (one, two):
             self.assertEqual((report["workers"], report["steps"], report["epochs"]), (4, 30, 1))
             self.assertGreater(report["images_per_second_p50"], 0)
+            self.assertRegex(self.said, r"^phub-bench: the workers begin\nphub-bench: \[#*-*\] +\d+ %  training, epoch 1 of 1, about ")
             self.assertGreater(report["own_busy"], 0)
         # Ten classes: guessing has an accuracy of 10 %.
         self.assertGreater(one["test_accuracy"], 0.3)

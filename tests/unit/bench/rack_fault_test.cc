@@ -1,9 +1,11 @@
 // Faults of racks: whom they hit, who is named, and how a worker should end.
 #include <catch2/catch.hpp>
 
+#include "bench/compare/interleave.h"
 #include "bench/rack/fault_run.h"
 #include "bench/rack/faults.h"
 #include "bench/rack/scenario.h"
+#include "bench/rack/training.h"
 
 namespace phub::bench {
 namespace {
@@ -39,6 +41,27 @@ bool is_named(const std::string& fault, const std::string& by, const std::string
 }
 
 }  // namespace
+
+TEST_CASE("a bar says how much is done and how long the rest takes at the same pace") {
+  using std::chrono::seconds;
+  CHECK(progress_text(0, seconds(5), "a") == "[--------------------]   0 %  a");
+  CHECK(progress_text(0.25, seconds(30), "b") ==
+        "[#####---------------]  25 %  b, about 1:30 left");
+  CHECK(progress_text(1, seconds(30), "c") == "[####################] 100 %  c, about 0:00 left");
+  CHECK(progress_text(-1, seconds(30), "d") == "d");
+}
+
+TEST_CASE("a training's share is of its steps, or unknown until an epoch has ended") {
+  TrainConfig config;
+  config.set_epochs(4);
+  CHECK(share_done(config, 7, 0) < 0);
+  CHECK(share_done(config, 10, 10) == 0.25);
+  CHECK(share_done(config, 50, 10) == 1);
+  config.set_max_steps(20);
+  CHECK(share_done(config, 5, 0) == 0.25);
+  CHECK(share_done(config, 5, 10) == 0.25);
+  CHECK(share_done(config, 5, 2) == 0.625);
+}
 
 TEST_CASE("a wrong fault is refused with its place and the cure") {
   CHECK(refused("faults { }") ==
