@@ -6,6 +6,7 @@
 #include "bench/cli/cli.h"
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/fitting_help.h"
 #include "common/text/usage.h"
 
 namespace {
@@ -53,6 +54,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_replay(app, run);
   add_workers(app, run);
   phub::refuse_negative_counts(app);
+  phub::fit_help(app);
   app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);

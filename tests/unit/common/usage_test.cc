@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "common/text/fitting_help.h"
 #include "common/text/nearest.h"
 
 namespace phub {
@@ -29,6 +30,27 @@ std::string refused(const std::string& line) {
     return said;
   }
   return "";
+}
+
+TEST_CASE("help fits 80 columns, and nothing of it is lost") {
+  CLI::App app(std::string(30, 'd') + "\n" + std::string(60, 'e') + " end", "tool");
+  CLI::App* const run = app.add_subcommand("run", "words " + std::string(60, 'w') + " last");
+  std::string shape;
+  run->add_option("--shape", shape, std::string(45, 't') + " and what it does")
+      ->check(CLI::IsMember({std::string(40, 'a'), std::string(30, 'b'), std::string("c")}));
+  run->footer("one two\nthree:\n  tool run --shape " + std::string(40, 'a') + " " +
+              std::string(40, 'b'));
+  fit_help(app);
+  CHECK_THAT(app.help(), Contains(std::string(30, 'd') + "\n" + std::string(60, 'e') + " end\n") &&
+                             Contains("words\n" + std::string(30, ' ') + std::string(60, 'w') +
+                                      "\n" + std::string(30, ' ') + "last\n"));
+  const std::string pad = "\n" + std::string(30, ' ');
+  CHECK_THAT(run->help(),
+             Contains("--shape TEXT" + std::string(16, ' ') + std::string(40, 'a') + "," + pad +
+                      std::string(30, 'b') + " or c:" + pad + std::string(45, 't') + " and" + pad +
+                      "what it does\n") &&
+                 Contains("\none two three:\n  tool run --shape " + std::string(40, 'a') +
+                          " \\\n      " + std::string(40, 'b') + "\n"));
 }
 
 TEST_CASE("a mistyped command is named, with what was probably meant and what there is") {
