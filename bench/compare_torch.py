@@ -37,6 +37,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench/accuracy"))
 MODES = {"fp32": ["eager", "jit"], "bf16": ["autocast", "autocast+jit", "bf16 weights"]}
 
 

@@ -10,10 +10,12 @@ build_packages=(
   libibverbs-dev libisal-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
   prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )
-# The peers of phub-bench, the tools of the checks, and what installs the Python package in a test.
+# The peers of phub-bench, the tools of the checks, networks and an sshd on loopback for tests, and what installs
+# the Python package in a test. The sshd is a program of the tests: its service need not run.
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin
-  man-db valgrind python3-numpy python3-pip python3-setuptools python3-venv python3-wheel zsh
+  groff-base iproute2 man-db openssh-client openssh-server valgrind
+  python3-numpy python3-pip python3-setuptools python3-venv python3-wheel zsh
 )
 # tests/rdma: a virtual machine with software RDMA. Without them its tests are skipped.
 rdma_packages=(

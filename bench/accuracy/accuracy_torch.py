@@ -11,19 +11,22 @@ below PyTorch in points.
 Needs PyTorch (Debian: apt install python3-torch, then /usr/bin/python3 bench/accuracy/accuracy_torch.py).
 """
 
+from __future__ import annotations
+
 import argparse
 import gzip
 import math
 import sys
 
+import trainings
+
 try:
     import numpy
     import torch
+    from torch_resnet import ResNet
 except ImportError as missing:
-    sys.exit(f"{missing}: apt install python3-torch, and run this with /usr/bin/python3")
-
-import trainings
-from torch_resnet import ResNet
+    if {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+        sys.exit(f"{missing}: apt install python3-torch, and run this with /usr/bin/python3")
 
 BATCH, RATE, WARM_UP, DECAY, SHIFT = 64, 0.1, 50, 5e-4, 2
 CONFIG = """
@@ -41,8 +44,7 @@ train {{ epochs: {epochs} batch: {batch} seed: {seed} compute_type: "{type}" }}
 def ours(arguments: argparse.Namespace, seed: int) -> float:
     fields = {"data": trainings.DATA, "shift": SHIFT, "rate": RATE, "decay": DECAY}
     fields |= {"warm_up": WARM_UP, "epochs": arguments.epochs, "batch": BATCH, "seed": seed}
-    worker = trainings.program(arguments)
-    return trainings.accuracy(worker, CONFIG.format(**fields, type=arguments.type))
+    return trainings.accuracy(arguments, CONFIG.format(**fields, type=arguments.type))
 
 
 def read_idx(name: str) -> torch.Tensor:
@@ -106,7 +108,7 @@ def theirs(arguments: argparse.Namespace, seed: int) -> float:
     groups = [{"params": weights, "weight_decay": DECAY}, {"params": others}]
     optimizer = torch.optim.SGD(groups, lr=RATE, momentum=0.9)
     steps_per_epoch = len(images) // BATCH
-    steps = arguments.epochs * steps_per_epoch
+    steps = min(arguments.epochs * steps_per_epoch, arguments.max_steps or sys.maxsize)
     for step in range(steps):
         if step % steps_per_epoch == 0:
             order = torch.randperm(len(images))
@@ -126,7 +128,7 @@ def theirs(arguments: argparse.Namespace, seed: int) -> float:
 def main() -> None:
     parser = trainings.parser(__doc__, seeds=3, epochs=4)
     parser.add_argument("--type", choices=("fp32", "bf16"), default="fp32", help="compute type")
-    arguments = parser.parse_args()
+    arguments = trainings.parsed(parser)
     rows = []
     for name, train in (("PyTorch", theirs), ("phub", ours)):
         values = trainings.over_seeds(name, arguments.seeds, lambda seed: train(arguments, seed))

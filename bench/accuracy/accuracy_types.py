@@ -22,14 +22,13 @@ train {{ epochs: {epochs} batch: 32 seed: {seed} compute_type: "{type}" }}
 
 
 def main() -> None:
-    arguments = trainings.parser(__doc__, seeds=5, epochs=12).parse_args()
-    worker = trainings.program(arguments)
+    arguments = trainings.parsed(trainings.parser(__doc__, seeds=5, epochs=12))
     rows = []
     for kind in ("fp32", "bf16"):
         fields = {"data": trainings.DATA, "epochs": arguments.epochs, "type": kind}
 
         def train(seed: int, fields: dict = fields) -> float:
-            return trainings.accuracy(worker, CONFIG.format(**fields, seed=seed))
+            return trainings.accuracy(arguments, CONFIG.format(**fields, seed=seed))
 
         rows.append((f"LeNet, {kind}", trainings.over_seeds(kind, arguments.seeds, train)))
     trainings.print_rows("types", rows, arguments.json)

@@ -43,16 +43,15 @@ class Recipe:
 def measure(recipe: Recipe, arguments: argparse.Namespace) -> tuple[str, list[float]]:
     fields = {**vars(recipe), "data": trainings.DATA, "epochs": arguments.epochs}
     fields["trust"] = "trust_coefficient: 0.01" if recipe.rule == "lars" else ""
-    worker = trainings.program(arguments)
 
     def train(seed: int) -> float:
-        return trainings.accuracy(worker, CONFIG.format(**fields, seed=seed))
+        return trainings.accuracy(arguments, CONFIG.format(**fields, seed=seed))
 
     return recipe.name, trainings.over_seeds(recipe.name, arguments.seeds, train)
 
 
 def main() -> None:
-    arguments = trainings.parser(__doc__, seeds=3, epochs=12).parse_args()
+    arguments = trainings.parsed(trainings.parser(__doc__, seeds=3, epochs=12))
     large = 32 * SCALE
     linear = SMALL_RATE * SCALE
     recipes = [

@@ -21,8 +21,20 @@ def parser(description: str, **defaults: int) -> argparse.ArgumentParser:
     made.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
     for name, value in defaults.items():
         made.add_argument(f"--{name}", type=int, default=value, help=f"(default {value})")
+    made.add_argument(
+        "--max-steps", type=int, default=0, metavar="N", help="end each training after N steps (default 0: no limit)"
+    )
     made.add_argument("--json", action="store_true", help="one JSON object a line")
     return made
+
+
+def parsed(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line; numbers that make no sense end the program."""
+    arguments = made.parse_args()
+    for name, least in (("seeds", 1), ("epochs", 1), ("max_steps", 0)):
+        if getattr(arguments, name) < least:
+            made.error(f"--{name.replace('_', '-')}: {getattr(arguments, name)} is below {least}")
+    return arguments
 
 
 def program(arguments: argparse.Namespace) -> pathlib.Path:
@@ -32,13 +44,14 @@ def program(arguments: argparse.Namespace) -> pathlib.Path:
     return worker
 
 
-def accuracy(worker: pathlib.Path, config: str) -> float:
+def accuracy(arguments: argparse.Namespace, config: str) -> float:
     """Trains without a server; the test accuracy at the end, a guess's if the loss ran away."""
+    worker = program(arguments)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "config.textproto"
         metrics = pathlib.Path(folder) / "metrics.jsonl"
         file.write_text(config)
-        command = [worker, "train", file, "--local", "--metrics", metrics]
+        command = [worker, "train", file, "--local", "--metrics", metrics, "--max-steps", str(arguments.max_steps)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 and "no longer finite" not in done.stderr:
             sys.exit(f"{worker} failed:\n{done.stderr}")

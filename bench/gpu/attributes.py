@@ -1,7 +1,17 @@
 #!/usr/bin/env python3
-"""What a GPU's driver says of it, asked by ctypes; the last line is JSON. Copies are timed where PyTorch is there."""
+"""Asks a GPU's driver for the GPU's attributes by ctypes, and prints them as one line of JSON.
+
+    bench/gpu/attributes.py
+
+With PyTorch it also times copies between pinned memory and the GPU.
+Exit status: 0; 1 without a driver or without a GPU; 2 for wrong usage.
+"""
+import argparse
 import ctypes
 import json
+import sys
+
+NAME = "attributes.py"
 
 # CUdevice_attribute of cuda.h.
 ATTRIBUTES = {"multiprocessors": 16, "l2_bytes": 38, "copy_engines": 40, "compute_major": 75,
@@ -11,10 +21,13 @@ ATTRIBUTES = {"multiprocessors": 16, "l2_bytes": 38, "copy_engines": 40, "comput
 
 
 def attributes():
-    driver = ctypes.CDLL("libcuda.so.1")
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        sys.exit(f"{NAME}: libcuda.so.1 is not there: this machine has no NVIDIA driver")
     found, value = {}, ctypes.c_int()
-    if driver.cuInit(0) != 0:
-        raise SystemExit("no GPU")
+    if (code := driver.cuInit(0)) != 0:
+        sys.exit(f"{NAME}: the driver finds no GPU (cuInit: error {code}); does nvidia-smi list one?")
     driver.cuDriverGetVersion(ctypes.byref(value))
     found["driver_api"] = value.value
     name = ctypes.create_string_buffer(100)
@@ -46,6 +59,7 @@ def copies(torch):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     found = attributes()
     try:
         import torch

@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
-# The machine, and whether our programs find their libraries on it. Usage: machine.sh BUILD
+# Shows the machine, its GPU, and whether our programs find their libraries on it.
+usage="Usage: bench/gpu/machine.sh BUILD, a build's folder or an unpacked kit"
+case "${1:-}" in
+  -h | --help) echo "$usage"; exit 0 ;;
+  "") echo "$usage" >&2; exit 2 ;;
+esac
 build=$1
+command -v nvidia-smi >/dev/null || { echo "nvidia-smi is not there: this machine has no NVIDIA driver" >&2; exit 1; }
 nvidia-smi
 nvidia-smi -q -d CLOCK,PERFORMANCE | head -60
 nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv

@@ -6,22 +6,34 @@
 Mixed precision (autocast to fp16 with a gradient scaler), channels_last, SGD with momentum (its
 fused kernel), cuDNN's benchmark mode. Modes: `eager`; `compile`: torch.compile as it is;
 `reduce-overhead`: torch.compile with CUDA graphs; `graph`: forward, backward and update as one CUDA
-graph, not compiled. Needs PyTorch 2.3 or later.
+graph, not compiled. Needs PyTorch 2.3 or later and a GPU.
+Exit status: 0; 1 without these or after a failure; 2 for wrong usage.
 """
 
 import argparse
 import json
 import pathlib
 import statistics
+import sys
 import time
 
-import torch
-from torch_network import Network
-
+NAME = "torch_step.py"
 MODES = ("eager", "compile", "reduce-overhead", "graph")
 
 
-def make_step(arguments, network, images, labels):
+def torch_or_exit():
+    try:
+        import torch
+    except ImportError:
+        sys.exit(f"{NAME}: this Python has no PyTorch: pip install 'torch>=2.3', or name another interpreter")
+    if not hasattr(torch, "amp") or not hasattr(torch.amp, "GradScaler"):
+        sys.exit(f"{NAME}: PyTorch {torch.__version__} is too old: 2.3 or later is needed")
+    if not torch.cuda.is_available():
+        sys.exit(f"{NAME}: PyTorch {torch.__version__} finds no GPU; does nvidia-smi list one?")
+    return torch
+
+
+def make_step(torch, arguments, network, images, labels):
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=0.9, fused=True)
     scaler = torch.amp.GradScaler(arguments.device, init_scale=1024.0, growth_interval=10**6)
     run = {"compile": torch.compile,
@@ -69,14 +81,18 @@ def make_step(arguments, network, images, labels):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("description", type=pathlib.Path)
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--mode", choices=MODES, default="eager")
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warm-up", type=int, default=10)
-    parser.add_argument("--device", default="cuda")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("description", type=pathlib.Path, help="as `phub-worker model NAME --textproto` prints it")
+    parser.add_argument("--batch", type=int, default=256, help="images of a step (default 256)")
+    parser.add_argument("--mode", choices=MODES, default="eager", help="(default eager)")
+    parser.add_argument("--steps", type=int, default=30, help="timed steps, at least 5 (default 30)")
+    parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default 10)")
+    parser.add_argument("--device", default="cuda", help="PyTorch's name of a GPU (default cuda)")
     arguments = parser.parse_args()
+    if arguments.steps < 5:
+        parser.error(f"--steps: {arguments.steps} is below 5, one for each block")
+    torch = torch_or_exit()
+    from torch_network import Network  # needs PyTorch, which --help does not
     torch.manual_seed(1)
     torch.backends.cudnn.benchmark = True
     network = Network(arguments.description.read_text())
@@ -84,7 +100,7 @@ def main():
     images = torch.rand(arguments.batch, *network.image, device=arguments.device)
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(0, 1000, (arguments.batch,), device=arguments.device)
-    step = make_step(arguments, network, images, labels)
+    step = make_step(torch, arguments, network, images, labels)
     for _ in range(arguments.warm_up):
         step()
     torch.cuda.synchronize()

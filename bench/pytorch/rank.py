@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """One rank of compare.py, which see: trains so many steps in one mode, and prints them as one JSON object."""
 
 import argparse

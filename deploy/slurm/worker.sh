@@ -7,6 +7,10 @@
 # SIGTERM ends its training after the current step, with a checkpoint, and a snapshot where train.snapshot says so; the
 # servers live until that is done. PHUB_RESUME_OPTIONS: more options where it goes on, as --restart-momentum.
 set -eu
+if [ $# -lt 2 ]; then
+  echo "wanted: CONFIG CHECKPOINT; as in: sbatch train.sh worker.sh configs/mnist.textproto mnist.safetensors" >&2
+  exit 2
+fi
 config=$1 checkpoint=$2
 shift 2
 if [ -e "$checkpoint" ]; then
