@@ -1,15 +1,18 @@
 // Copies a core's chunks at a round's end, while rounds go on.
 //
 // Each chunk is copied when it has the copy's round behind it: as it completes that round, before
-// its next update, or, if it rests there, a few at a time. Chunks of a job with a quorum do not
-// have the same rounds: each is copied as it is, once it has been initialised. Its core's thread
-// only.
+// anything of it changes, or, if it rests there, a few at a time. A chunk that has begun to change
+// (ShardChunk::is_ahead) counts as in its next round: no copy begins at the round that it leaves.
+// Whoever writes to parameters or state calls copy_if_due and sets is_ahead before. Chunks of a job
+// with a quorum do not have the same rounds: each is copied as it is, once it has been initialised.
+// Its core's thread only.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/ticks.h"
 #include "server/chunks/chunk_parameters.h"
 
@@ -43,10 +46,11 @@ class ChunkCopying {
   }
   void end() { copy_.reset(); }
 
-  // A chunk has completed a round, or is to be updated.
+  // A chunk has completed a round, or something of it is about to change.
   void copy_if_due(ShardChunk& chunk) {
     if (copy_ == nullptr || chunk.copied) return;
     if (at_rounds_ ? chunk.rounds != copy_->round : chunk.rounds == 0) return;
+    PHUB_DCHECK(!at_rounds_ || !chunk.is_ahead, "the copy has this chunk already");
     const std::uint64_t start = ticks();
     parameters_.copy_to(*copy_, chunk);
     chunk.copied = true;
@@ -54,7 +58,7 @@ class ChunkCopying {
     ticks_ += ticks() - start;
   }
 
-  // Of any chunk; one that is being updated is in its next round.
+  // Of any chunk; one that is ahead is in its next round.
   std::uint64_t rounds_max() const {
     std::uint64_t rounds = 0;
     for (const ShardChunk& chunk : chunks_) {

@@ -11,7 +11,7 @@ ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMem
       average_(layout.ema_decay > 0.0
                    ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
                    : nullptr),
-      rack_rests_(layout.rack_compress.is_on()
+      rack_rests_(keeps_rack_rest(layout)
                       ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
                       : nullptr),
       average_share_(static_cast<float>(1.0 - layout.ema_decay)),
@@ -73,8 +73,10 @@ void ChunkParameters::copy_to(JobCopy& copy, const ShardChunk& chunk) const {
   const std::size_t bytes = place.elements * sizeof(float);
   std::memcpy(copy.parameters_at(place.arena_offset), parameters_ + place.home, bytes);
   for (unsigned array = 0; state_ != nullptr && array < copy.state_arrays; ++array) {
-    std::memcpy(copy.state_at(place.arena_offset, array),
-                state_ + array * state_stride_ + place.home, bytes);
+    const bool is_rest = rack_rests_ != nullptr && array + 1 == copy.state_arrays;
+    const float* const from =
+        is_rest ? rack_rest(chunk).data() : state_ + array * state_stride_ + place.home;
+    std::memcpy(copy.state_at(place.arena_offset, array), from, bytes);
   }
   copy.note_left_out(chunk.left_out);
 }

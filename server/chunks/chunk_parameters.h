@@ -71,9 +71,21 @@ class ChunkParameters {
   void publish(const ChunkPlace& place);
   // Their moving average begins with them.
   void begin_average(const ChunkPlace& place);
-  // What was kept back of this rack's sums. REQUIRES: the job has rack_compress.
-  std::span<float> rack_rest(const ChunkPlace& place) {
-    return {rack_rests_ + place.home, place.elements};
+  // What the rounds behind the chunk have kept back of this rack's sums, and a place for what the
+  // round under way does: it holds from end_rest on. REQUIRES: keeps_rack_rest of the job.
+  std::span<const float> rack_rest(const ShardChunk& chunk) const {
+    return {rack_rests_ + chunk.rest_side * state_stride_ + chunk.place.home, chunk.place.elements};
+  }
+  std::span<float> next_rack_rest(ShardChunk& chunk) {
+    chunk.has_next_rest = true;
+    return {rack_rests_ + (1 - chunk.rest_side) * state_stride_ + chunk.place.home,
+            chunk.place.elements};
+  }
+  // The round is over.
+  static void end_rest(ShardChunk& chunk) {
+    if (!chunk.has_next_rest) return;
+    chunk.has_next_rest = false;
+    chunk.rest_side = 1 - chunk.rest_side;
   }
   // What workers read, where it comes from another rack, and that it is there.
   std::byte* landing(const ChunkPlace& place) {
@@ -118,7 +130,7 @@ class ChunkParameters {
   float* parameters_;
   float* state_;              // null: the rule has none
   float* average_;            // null: there is none; the last of the state's arrays
-  float* rack_rests_;         // null: nothing is kept back; the last one, too: not with an average
+  float* rack_rests_;         // null: nothing is kept back; the last two, and not with an average
   float average_share_;       // of new parameters in it
   std::size_t state_stride_;  // elements from one array of it to the next
   std::byte* published_;

@@ -56,17 +56,17 @@ Contribution RackSums::widened(const Push& push, const ShardChunk& chunk) const 
   return {wide, true};
 }
 
-void RackSums::round(const ShardChunk& chunk, float* sum) const {
+void RackSums::round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
+                     std::span<float> next) const {
   const std::size_t elements = chunk.place.elements;
-  auto* const rest = reinterpret_cast<float*>(memory_->rack_rests->data()) + chunk.place.home;
   for (std::size_t i = 0; i < elements; ++i) sum[i] += rest[i];
   kernels::convert(outgoing(chunk), type_, reinterpret_cast<const std::byte*>(sum),
                    DataType::kFloat32, elements);
-  kernels::convert(reinterpret_cast<std::byte*>(rest), DataType::kFloat32, outgoing(chunk), type_,
-                   elements);
+  kernels::convert(reinterpret_cast<std::byte*>(next.data()), DataType::kFloat32, outgoing(chunk),
+                   type_, elements);
   for (std::size_t i = 0; i < elements; ++i) {
-    const float left = sum[i] - rest[i];
-    rest[i] = std::isfinite(left) ? left : 0.0F;
+    const float left = sum[i] - next[i];
+    next[i] = std::isfinite(left) ? left : 0.0F;
   }
 }
 

@@ -257,7 +257,7 @@ PushResult Shard::initialise(const Push& arrived, ShardChunk& chunk) {
   }
   chunk.sum.clear();
   if (goes_up) {
-    chunk.is_above = true;
+    begin_above(chunk);
     return PushResult::kGoesUp;
   }
   parameters_.publish(chunk.place);
@@ -336,6 +336,7 @@ void Shard::complete(std::uint32_t slot) {
   sums_.clear(slot, chunk.sum);
   if (chunk.rounds == 0 && !restored_) elements_touched.add(chunk.place.elements);
   ++chunk.rounds;
+  ChunkParameters::end_rest(chunk);
   rounds_ ? end_quorum_round(slot, pushes) : arrived_.clear(slot);
   copying.copy_if_due(chunk);
   chunks_completed.add(1);

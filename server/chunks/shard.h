@@ -183,6 +183,10 @@ class Shard {
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
+  // A device of the rack above writes replies into the parameters, as soon as it has the sum. Set
+  // before the first push.
+  bool replies_land_unseen = false;
+
   ChunkCopying copying;
   Counter elements_touched;  // of chunks whose parameters are in memory: it grows with their rounds
   Counter chunks_completed;
@@ -222,6 +226,8 @@ class Shard {
   PushResult finish_own(std::uint32_t slot);
   PushResult finish_quorum_round(std::uint32_t slot);
   PushResult go_up(std::uint32_t slot);
+  void begin_above(ShardChunk& chunk);
+  void begin_landing(ShardChunk& chunk);
   PushResult defer(std::uint32_t slot);
   PushResult on_summed(std::uint32_t slot);
   void update(std::uint32_t slot);

@@ -38,10 +38,14 @@ struct ShardChunk {
   bool initialised = false;    // the first round of a rule with parameters is over
   bool copied = false;         // into the copy that is under way
   bool skipped = false;        // the last update was left out, or a part of it
-  bool is_ahead = false;       // its state, or what is kept back, is of an update that is to come
+  bool is_ahead = false;       // parameters or state are of the next round, whole or in part
   bool is_above = false;       // its sum was pushed to the rack above, whose reply is due
   std::uint32_t tree = 0;      // over racks
   std::uint32_t leader = 0;    // seat of the member whose hyper-parameters and first push hold
+  // Of a rack's sums: which of the two arrays has what rounds behind it have kept back, and whether
+  // the round under way has written the other one, which holds when that round is over.
+  std::uint32_t rest_side = 0;
+  bool has_next_rest = false;
 };
 
 }  // namespace phub::server

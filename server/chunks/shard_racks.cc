@@ -43,14 +43,12 @@ PushResult Shard::read_sum(const Push& push, const ShardChunk& chunk, Contributi
   return result_of(fault);
 }
 
-// A copy has what is kept back between two rounds.
 void Shard::keep_back(std::uint32_t slot, std::byte* sum) {
   if (!compression_->keeps_back(slot)) return;
   ShardChunk& chunk = chunks_[slot];
-  copying.copy_if_due(chunk);
-  chunk.is_ahead = true;
   compression_->keep_back({reinterpret_cast<float*>(sum), chunk.place.elements},
-                          parameters_.rack_rest(chunk.place), chunk.rounds);
+                          parameters_.rack_rest(chunk), parameters_.next_rack_rest(chunk),
+                          chunk.rounds);
 }
 
 // The last push of a round that ends here: all racks' sum goes down, and here the rule is applied.
@@ -58,12 +56,11 @@ PushResult Shard::finish_combined(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   sums_.merge(slot, chunk.sum, chunk.place.elements);
   compression_->write_down(slot, chunk.hyper, summed(chunk));
-  chunk.is_ahead = false;
   update(slot);
   return PushResult::kCompleted;
 }
 
-// Leaves the sum where it is sent from; the reply may overwrite the parameters from now on.
+// Leaves the sum where it is sent from.
 PushResult Shard::go_up(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   if (compression_) {
@@ -71,7 +68,8 @@ PushResult Shard::go_up(std::uint32_t slot) {
     compression_->write_up(slot, summed(chunk));
   } else if (racks_->type() != DataType::kFloat32) {
     sums_.merge(slot, chunk.sum, chunk.place.elements);
-    racks_->round(chunk, reinterpret_cast<float*>(chunk.sum.data));
+    racks_->round(chunk, reinterpret_cast<float*>(chunk.sum.data), parameters_.rack_rest(chunk),
+                  parameters_.next_rack_rest(chunk));
   } else {
     std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
     const std::size_t count = sums_.sources(slot, chunk.sum, 0, sources);
@@ -80,9 +78,20 @@ PushResult Shard::go_up(std::uint32_t slot) {
                      .parameters = reinterpret_cast<float*>(racks_->outgoing(chunk))});
   }
   sums_.clear(slot, chunk.sum);
-  copying.copy_if_due(chunk);
-  chunk.is_above = true;
+  begin_above(chunk);
   return PushResult::kGoesUp;
+}
+
+// The rack above may reply from now on. A device writes the reply without a word to this core.
+void Shard::begin_above(ShardChunk& chunk) {
+  chunk.is_above = true;
+  if (replies_land_unseen) begin_landing(chunk);
+}
+
+// From now on the parameters may be the reply's, in part.
+void Shard::begin_landing(ShardChunk& chunk) {
+  copying.copy_if_due(chunk);
+  chunk.is_ahead = true;
 }
 
 // Initial parameters cross as they are.
@@ -110,10 +119,12 @@ std::span<const std::byte> Shard::reply_below(std::uint32_t slot) const {
 
 std::byte* Shard::place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
   if (slot >= chunks_.size()) return nullptr;
-  const ShardChunk& chunk = chunks_[slot];
+  ShardChunk& chunk = chunks_[slot];
   if (!chunk.is_above || !racks_->is_above(seat, chunk)) return nullptr;
   if (combines(chunk)) return may_combine(chunk, bytes) ? staging_.take_for_push() : nullptr;
-  return bytes == push_bytes(slot) ? parameters_.landing(chunk.place) : nullptr;
+  if (bytes != push_bytes(slot)) return nullptr;
+  begin_landing(chunk);
+  return parameters_.landing(chunk.place);
 }
 
 // A Hyper, then a sum.
@@ -133,13 +144,15 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
   ShardChunk& chunk = chunks_[slot];
   if (data.size() != push_bytes(slot) || combines(chunk)) return PushResult::kBadLength;
   if (!chunk.is_above) return PushResult::kDuplicate;
-  chunk.is_above = false;
+  begin_landing(chunk);
   std::byte* const place = parameters_.landing(chunk.place);
   if (data.data() != place) std::memcpy(place, data.data(), data.size());
   chunk.initialised = true;
   chunk.skipped = is_skipped;
   // Where each rack applies the rule, a restored one has the masters that go with its state.
   if (!compression_ || !restored_) parameters_.adopt(chunk.place);
+  chunk.is_above = false;
+  chunk.is_ahead = false;
   complete(slot);
   return PushResult::kCompleted;
 }
@@ -162,7 +175,6 @@ PushResult Shard::take_combined(std::uint32_t slot, std::span<const std::byte> r
   }
   if (chunk.sum.members > 1) compression_->pass_down(slot, reply);
   chunk.is_above = false;
-  chunk.is_ahead = false;
   chunk.hyper = hyper;
   chunk.sum.data = wide;
   chunk.sum.pushes = chunk.sum.folded = chunk.sum.members;

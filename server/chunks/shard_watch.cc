@@ -29,6 +29,7 @@ PushResult Shard::finish_looking(std::uint32_t slot) {
     return watch_->ends_job() ? stop_for_values() : on_summed(slot);
   }
   copying.copy_if_due(chunk);
+  chunk.is_ahead = true;  // and stays so where the job ends here
   parameters_.begin_update(chunk);
   std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
   bool finite = true;
@@ -40,6 +41,7 @@ PushResult Shard::finish_looking(std::uint32_t slot) {
   }
   if (!finite) sums_.look_at_rest(slot, chunk.sum, chunk.place.elements);
   if (watch_->ends_job()) return stop_for_values();
+  chunk.is_ahead = false;
   complete(slot);
   return PushResult::kCompleted;
 }

@@ -156,6 +156,7 @@ Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::Shm
 
 Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::VerbsConnection peer,
                           std::shared_ptr<const WindowLayout> layout) {
+  call([&] { job->shard.replies_land_unseen = true; });
   auto connection = connection_to(job, above);
   connection->window_layout = std::move(layout);
   return attach(*verbs_, std::move(connection), std::move(peer), job->above[above.rack]);

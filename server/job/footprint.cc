@@ -62,11 +62,10 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t wire = size_of(layout.wire_type);
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
-  const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
   const std::uint64_t some = layout.rack_compress.is_on() ? sizeof(float) : 0;
-  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest + some;
-  return elements * (wire + master + sum + replies + up + state_arrays(layout) * sizeof(float));
+  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + some;
+  return elements * (wire + master + sum + replies + up + arrays_in_memory(layout) * sizeof(float));
 }
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {

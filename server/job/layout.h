@@ -54,14 +54,27 @@ struct JobLayout {
   std::uint32_t tcp_streams = 1;  // of each worker that comes by tcp, to each core
 };
 
+// Whether a rack keeps something back of its sums for later rounds: the elements that rack_compress
+// does not send, or what rounding to 16 bits cuts off.
+inline bool keeps_rack_rest(bool has_racks, const RackCompress& compress, DataType rack_wire_type) {
+  return has_racks && (compress.is_on() || rack_wire_type != DataType::kFloat32);
+}
+inline bool keeps_rack_rest(const JobLayout& layout) {
+  return keeps_rack_rest(!layout.rack.is_alone(), layout.rack_compress, layout.rack_wire_type);
+}
+
 // fp32 arrays beside the parameters: its rule's, then the moving average, or what is kept back of
-// the rack's sums; no job has both.
-inline unsigned state_arrays(RuleKind rule, double ema_decay,
-                             const RackCompress& rack_compress = {}) {
-  return state_arrays(rule) + (ema_decay > 0.0 || rack_compress.is_on() ? 1 : 0);
+// the rack's sums; no job has both. Memory, quotas, copies, snapshots and restores have all of
+// them: what decides later rounds belongs here, or in the table of the room's README.
+inline unsigned state_arrays(RuleKind rule, double ema_decay, bool rack_rest = false) {
+  return state_arrays(rule) + (ema_decay > 0.0 || rack_rest ? 1 : 0);
 }
 inline unsigned state_arrays(const JobLayout& layout) {
-  return state_arrays(layout.rule, layout.ema_decay, layout.rack_compress);
+  return state_arrays(layout.rule, layout.ema_decay, keeps_rack_rest(layout));
+}
+// As a shard holds them: what is kept back twice, as it was and as the round under way leaves it.
+inline unsigned arrays_in_memory(const JobLayout& layout) {
+  return state_arrays(layout) + (keeps_rack_rest(layout) ? 1 : 0);
 }
 
 // Of members: this rack's workers, and the other racks.

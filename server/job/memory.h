@@ -34,11 +34,10 @@ struct JobMemory {
   std::unique_ptr<SharedMemory> published;
   UniqueFd published_fd;            // for workers
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
-  std::unique_ptr<Mapping> state;   // fp32 optimizer state, array behind array; null: none
+  std::unique_ptr<Mapping> state;   // fp32, array behind array; null: none
   // What is pushed to the racks above: for each core a line of words, then sums, in fp32 at most;
   // null: one rack. A rack on this host maps it.
   std::unique_ptr<SharedMemory> rack_sums;
-  std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
 
   std::byte* sparse_replies = nullptr;  // laid out as the parameters; null: replies are whole
   std::unique_ptr<NormBoard> norms;     // of clipped gradients within this server; null: none
@@ -62,11 +61,8 @@ struct JobMemory {
     if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
     }
-    if (const unsigned arrays = state_arrays(layout); arrays > 0) {
+    if (const unsigned arrays = arrays_in_memory(layout); arrays > 0) {
       PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(arrays * elements * sizeof(float)));
-    }
-    if (!layout.rack.is_alone() && layout.rack_wire_type != DataType::kFloat32) {
-      PHUB_ASSIGN_OR_RETURN(memory->rack_rests, Mapping::anonymous(elements * sizeof(float)));
     }
     if (!layout.rack.is_alone()) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_sums,
@@ -104,8 +100,7 @@ struct JobMemory {
   std::size_t element_bytes() const {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
     const std::size_t changes = sparse_replies == nullptr ? 0 : parameters_bytes;
-    return (parameters_bytes + bytes(master) + bytes(state) + bytes(rack_rests) + changes) /
-               arena.elements() +
+    return (parameters_bytes + bytes(master) + bytes(state) + changes) / arena.elements() +
            (rack_sums ? sizeof(float) : 0) + (sends_some ? sizeof(float) : 0);
   }
 };

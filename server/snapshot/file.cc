@@ -17,6 +17,7 @@ namespace phub::server {
 namespace {
 
 constexpr const char* kFormat = "phub-snapshot";
+constexpr const char* kRackRest = ".rack_rest";
 constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kElementsAtOnce = std::size_t{1} << 18;  // 1 MiB
 
@@ -52,14 +53,18 @@ std::string name_of(const FileRun& run, const JobSpec& spec) {
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
 }
 
+bool has_rack_rest(const JobSpec& spec) {
+  return keeps_rack_rest(!spec.racks.empty(), spec.rack_compress, spec.rack_wire_type);
+}
+
 unsigned arrays_of(const JobSpec& spec) {
-  return state_arrays(spec.rule, spec.ema_decay, spec.rack_compress);
+  return state_arrays(spec.rule, spec.ema_decay, has_rack_rest(spec));
 }
 
 std::string state_name_of(const FileRun& run, const JobSpec& spec, unsigned array) {
   const std::string name = name_of(run, spec);
   if (array == state_arrays(spec.rule)) {
-    return name + (spec.rack_compress.is_on() ? ".rack_rest" : ".ema");
+    return name + (has_rack_rest(spec) ? kRackRest : ".ema");
   }
   if (state_arrays(spec.rule) == 1) return name + ".state";
   return fmt::format("{}.{}", name, state_name(spec.rule, array));

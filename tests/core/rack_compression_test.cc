@@ -47,7 +47,7 @@ TEST_CASE("what goes up and what is kept back are the sum, with what was kept ba
   const std::vector<float> before = rest;
   std::vector<float> sum = sum_noise(2);
   const std::vector<float> pushed = sum;
-  racks.keep_back(sum, rest, 7);
+  racks.keep_back(sum, rest, rest, 7);
   CHECK(sent_of(sum) == 51);
   for (std::size_t i = 0; i < kSumElements; ++i) {
     REQUIRE((sum[i] == 0.0F || rest[i] == 0.0F));
@@ -58,11 +58,11 @@ TEST_CASE("what goes up and what is kept back are the sum, with what was kept ba
 TEST_CASE("at least one element goes up, and all where the density is 1", "[racks]") {
   std::vector<float> rest(kSumElements);
   std::vector<float> sum = sum_noise(3);
-  RackCompression(layout_of({.density = 1e-6F, .dense_below = 1}), 0).keep_back(sum, rest, 0);
+  RackCompression(layout_of({.density = 1e-6F, .dense_below = 1}), 0).keep_back(sum, rest, rest, 0);
   CHECK(sent_of(sum) == 1);
   sum = sum_noise(4);
   std::fill(rest.begin(), rest.end(), 0.0F);
-  RackCompression(layout_of({.density = 1.0F, .dense_below = 1}), 0).keep_back(sum, rest, 0);
+  RackCompression(layout_of({.density = 1.0F, .dense_below = 1}), 0).keep_back(sum, rest, rest, 0);
   CHECK(sum == sum_noise(4));
   CHECK(rest == std::vector<float>(kSumElements));
 }
@@ -72,11 +72,11 @@ TEST_CASE("what is not finite goes up and is never kept back", "[racks]") {
   std::vector<float> rest(kSumElements);
   std::vector<float> sum = sum_noise(5);
   for (std::size_t i = 0; i < 50; ++i) sum[i] = std::numeric_limits<float>::quiet_NaN();
-  racks.keep_back(sum, rest, 0);
+  racks.keep_back(sum, rest, rest, 0);
   CHECK(std::isnan(sum[0]));
   for (const float value : rest) REQUIRE(std::isfinite(value));
   sum = sum_noise(6);
-  racks.keep_back(sum, rest, 1);
+  racks.keep_back(sum, rest, rest, 1);
   for (const float value : sum) REQUIRE(std::isfinite(value));
 }
 

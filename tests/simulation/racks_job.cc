@@ -67,6 +67,7 @@ void RacksJob::add_rack(std::uint32_t index) {
   if (racks() > 1) layout.rack = {racks(), index, trees_};
   rack.memory = std::move(*server::JobMemory::create(layout));
   rack.on_core = std::move(*server::JobOnCore::create(layout, 0, rack.memory));
+  rack.copies = std::make_unique<RackCopies>(layout, *rack.on_core);
   if (random_.one_in(2)) rack.on_core->limit_staging(random_.between(1, 6));
   rack.reported.resize(server::seats(layout));
   rack.workers.resize(layout.workers);
@@ -178,7 +179,7 @@ std::string RacksJob::step() {
     auto wrong = step(rack, random_.below(options_.workers[rack]));
     if (!wrong.empty()) return wrong;
   }
-  return {};
+  return copy_some();
 }
 
 std::string RacksJob::hurry() {
@@ -189,7 +190,7 @@ std::string RacksJob::hurry() {
       if (auto wrong = step(rack, index); !wrong.empty()) return wrong;
     }
   }
-  return {};
+  return copy_some();
 }
 
 void RacksJob::change_mood(Worker& worker) {

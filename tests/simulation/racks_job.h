@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/core/core.h"
+#include "tests/simulation/rack_copies.h"
 #include "tests/simulation/rack_stream.h"
 #include "tests/simulation/racks_rounds.h"
 
@@ -72,6 +73,7 @@ class RacksJob {
     server::JobLayout layout;
     std::shared_ptr<server::JobMemory> memory;
     std::unique_ptr<server::JobOnCore> on_core;
+    std::unique_ptr<RackCopies> copies;
     std::vector<Worker> workers;
     std::vector<bool> reported;  // by seat: a loss, for which its job was stopped
     bool lost = false;
@@ -103,6 +105,7 @@ class RacksJob {
   bool has_said_hyper(Worker& worker, std::uint32_t round);
   void vote_if_due(std::uint32_t rack, std::uint32_t index);
   std::string take_replies(std::uint32_t rack, std::uint32_t index);
+  std::string copy_some();
   bool is_done() const;  // every worker has every reply
   bool is_spoilt() const;
   bool is_quiet() const;

@@ -52,7 +52,8 @@ RackCompression::RackCompression(const JobLayout& layout, std::uint32_t core)
   scratch_.resize(kernels::scratch_of(options_.selector, plan.max_chunk_elements));
 }
 
-void RackCompression::keep_back(std::span<float> sum, std::span<float> rest, std::uint64_t round) {
+void RackCompression::keep_back(std::span<float> sum, std::span<const float> rest,
+                                std::span<float> next, std::uint64_t round) {
   if (options_.error_feedback) {
     kernels::add(sum.data(), source_of(sum), source_of(rest), sum.size());
   }
@@ -62,10 +63,10 @@ void RackCompression::keep_back(std::span<float> sum, std::span<float> rest, std
   kernels::select(options_.selector, sum, count, {indices_.data(), values_.data()}, scratch_,
                   {.draw = static_cast<std::uint32_t>(round)});
   if (options_.error_feedback) {
-    std::copy(sum.begin(), sum.end(), rest.begin());
-    for (std::size_t i = 0; i < count; ++i) rest[indices_[i]] = 0.0F;
-    if (!kernels::all_finite(source_of(rest), rest.size())) {
-      for (float& left : rest) left = std::isfinite(left) ? left : 0.0F;
+    std::copy(sum.begin(), sum.end(), next.begin());
+    for (std::size_t i = 0; i < count; ++i) next[indices_[i]] = 0.0F;
+    if (!kernels::all_finite(source_of(next), next.size())) {
+      for (float& left : next) left = std::isfinite(left) ? left : 0.0F;
     }
   }
   std::fill(sum.begin(), sum.end(), 0.0F);

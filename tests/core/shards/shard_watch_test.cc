@@ -129,6 +129,25 @@ TEST_CASE("a job that fails with the first one completes nothing with it, and no
   }
 }
 
+TEST_CASE("no copy of a job has the values for which it ends") {
+  for (const bool staged : {true, false}) {
+    ShardRig rig(watched_layout(RuleKind::kMomentum, 2, DataType::kFloat32, WatchValues::kFail));
+    std::mt19937 random(3);
+    rig.push_all(random, noise(0));
+    const auto bad = [](std::uint32_t worker, std::uint32_t, std::uint64_t i) {
+      return worker == 1 && i == 0 ? kNotNumbers[1] : 1.0F;
+    };
+    const auto copy = std::move(*server::JobCopy::create(*rig.layout.plan, 0, 1));
+    copy->round = 1;
+    rig.push(0, 0, staged, bad);
+    CHECK(rig.shard->rounds_to_copy(1) == 1);
+    rig.push(1, 0, staged, bad);
+    REQUIRE(rig.shard->stopped());
+    CHECK(rig.shard->rounds_to_copy(1) == 2);
+    CHECK_FALSE(rig.shard->copying.begin(copy));
+  }
+}
+
 TEST_CASE("staged pushes are told apart whatever their sums hide") {
   for (const bool is_in_order : {true, false}) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {

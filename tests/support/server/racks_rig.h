@@ -1,6 +1,9 @@
 // Racks of one core each, joined over streams, and their workers, all driven from one thread.
 #pragma once
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -133,6 +136,11 @@ class RacksRig {
   void reply_as_stranger(std::uint32_t slot, std::span<const std::byte> bytes) {
     stranger_->send(bytes.data(), static_cast<std::uint32_t>(bytes.size()),
                     wire::reply(slot, epoch(2), /*is_skipped=*/false));
+  }
+  // A part of what it sends, which ends anywhere.
+  void send_as_stranger(std::span<const std::byte> bytes) {
+    const auto sent = ::send(stranger_socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    PHUB_CHECK(sent == static_cast<ssize_t>(bytes.size()), "room in the stranger's stream");
   }
   void push_as_stranger(std::uint32_t slot, std::span<const std::byte> bytes) {
     stranger_below_->send(bytes.data(), static_cast<std::uint32_t>(bytes.size()),
@@ -294,6 +302,7 @@ class RacksRig {
     Rack& above = racks_[to];
     const std::uint32_t seat = above.layout.rack.seat_of(from, above.layout.workers);
     if (options_.has_stranger && from == 0 && to == 2) {
+      stranger_socket_.reset(::dup(other.get()));
       stranger_ = std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(other));
     } else {
       PHUB_CHECK(above.core->connect_tcp(above.on_core.get(), seat, std::move(other)).ok(),
@@ -317,6 +326,7 @@ class RacksRig {
 
   const RacksOptions options_;
   std::vector<Rack> racks_;
+  UniqueFd stranger_socket_;
   std::unique_ptr<RacksWorker> stranger_;
   std::unique_ptr<RacksWorker> stranger_below_;
   std::size_t expected_replies_ = 0;
