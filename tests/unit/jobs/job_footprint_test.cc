@@ -147,15 +147,20 @@ TEST_CASE("a moving average counts as an array of state, in memory and in a snap
   CHECK((*JobMemory::create(layout))->state->size() == 3 * (4U << 20U));
 }
 
-TEST_CASE("what a rack keeps back of its sums is an array of state, and what it sends is counted") {
+TEST_CASE("what a rack keeps back of its sums is there twice, and what it sends is counted") {
   JobLayout layout = layout_of(1 << 20, 32768, 2, RuleKind::kMomentum);
   layout.rack = {2, 0, make_rack_trees({"a", "b"}, RackShape::kSpread)};
   const std::uint64_t whole = bytes_needed(layout);
   const std::uint64_t copied = bytes_copied(layout);
-  layout.rack_compress.density = 0.01F;
+  layout.rack_wire_type = DataType::kBfloat16;
   CHECK(bytes_needed(layout) == whole + 2 * (4U << 20U));
   CHECK(bytes_copied(layout) == copied + (4U << 20U));
-  CHECK((*JobMemory::create(layout))->state->size() == 2 * (4U << 20U));
+  CHECK((*JobMemory::create(layout))->state->size() == 3 * (4U << 20U));
+  layout.rack_wire_type = DataType::kFloat32;
+  layout.rack_compress.density = 0.01F;
+  CHECK(bytes_needed(layout) == whole + 3 * (4U << 20U));
+  CHECK(bytes_copied(layout) == copied + (4U << 20U));
+  CHECK((*JobMemory::create(layout))->state->size() == 3 * (4U << 20U));
   CHECK(staging_buffer_bytes(layout) == 32768 + sizeof(Hyper));
 }
 
