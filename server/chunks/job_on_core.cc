@@ -23,6 +23,20 @@ std::vector<std::uint32_t> brought_by_racks(Shard& shard) {
 
 }  // namespace
 
+PriceList::Kind kind_of(const JobLayout& layout) {
+  return {.rule = layout.rule,
+          .wire_type = layout.wire_type,
+          .workers = seats(layout),
+          .loss_scaling = layout.loss_scale.kind,
+          .encoding = layout.encoding,
+          .checksums = layout.checksums,
+          .averages = layout.ema_decay > 0.0,
+          .clips = layout.clip_norm > 0.0F,
+          .looks = layout.watch_values != WatchValues::kOff,
+          .racks = layout.rack.racks(),
+          .rack_wire_type = layout.rack_wire_type};
+}
+
 // Of arrivals: each chunk, a Hyper and a Vote of each worker, at most, and two words of each
 // further stream.
 JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
@@ -35,12 +49,7 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
       tcp_streams(layout.tcp_streams),
       all_streams(seats(layout) * layout.tcp_streams),
       hyper(layout.hyper),
-      kind{.rule = layout.rule,
-           .wire_type = layout.wire_type,
-           .workers = seats(layout),
-           .loss_scaling = layout.loss_scale.kind,
-           .encoding = layout.encoding,
-           .checksums = layout.checksums},
+      kind(kind_of(layout)),
       staging(std::move(buffers)),
       shard(layout, core, std::move(memory), *staging),
       connections(seats(layout)),

@@ -23,6 +23,9 @@ struct WorkerCounters {
   Counter bytes_sent;
 };
 
+// Of a job's pushes, but for their transport.
+PriceList::Kind kind_of(const JobLayout& layout);
+
 class JobOnCore : public FairShare::Flow {
  public:
   static Result<std::unique_ptr<JobOnCore>> create(const JobLayout& layout, std::uint32_t core,
@@ -69,7 +72,7 @@ class JobOnCore : public FairShare::Flow {
   const std::uint32_t tcp_streams;  // of each worker that comes by tcp
   const std::uint32_t all_streams;  // if all members come so
   const Hyper hyper;                // until worker 0 sends others
-  const PriceList::Kind kind;       // of its pushes, but for their transport
+  const PriceList::Kind kind;
   // With a quorum: what a push costs depends on how many are dropped, and share an update.
   Prices own_prices;
   // Where tcp's pushes are read into.

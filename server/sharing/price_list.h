@@ -1,10 +1,11 @@
 // What pushes cost a core, by kind: the currency of fair shares.
 //
-// Pushes of one kind (rule, wire type, workers, loss scaling, encoding, checksums, transport, size
-// to a power of two) have one price for a byte, whoever pushes them: the core time that such pushes
-// took lately, with their reading and their replies. So jobs that are alike get exchanges in the
-// proportion of their weights, whatever the caches do to each of them; jobs that are not alike get
-// core time in it. A job with a quorum is like no other: it has Prices of its own (JobOnCore).
+// Pushes of one kind have one price for a byte, whoever pushes them: the core time that such pushes
+// took lately, with their reading and their replies. A kind is whatever changes that time: the rule
+// and what is done besides it, the wire types, workers, racks, the transport, the size to a power
+// of two. So jobs that are alike get exchanges in the proportion of their weights, whatever the
+// caches do to each of them; jobs that are not alike get core time in it. A job with a quorum is
+// like no other: it has Prices of its own (JobOnCore).
 //
 // Belongs to a core's thread. Only of() allocates, for a kind that is new.
 #pragma once
@@ -92,6 +93,12 @@ class PriceList {
     LossScaling loss_scaling = LossScaling::kNone;
     Encoding encoding = Encoding::kDense;
     bool checksums = false;
+    bool averages = false;  // a moving average of the parameters
+    bool clips = false;     // by the norm of all keys
+    bool looks = false;     // for values that are not finite
+    // Of the job; among several each sum goes up, in this type, or a reply comes down.
+    std::uint32_t racks = 1;
+    DataType rack_wire_type = DataType::kFloat32;
     const void* transport = nullptr;  // the endpoint
     bool operator==(const Kind&) const = default;
   };

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "server/chunks/job_on_core.h"
+
 namespace phub::server {
 namespace {
 
@@ -89,6 +91,28 @@ TEST_CASE("a kind is its rule, wire type, workers and transport") {
   CHECK(other([](auto& changed) { changed.workers = 3; }));
   CHECK(other([](auto& changed) { changed.checksums = true; }));
   CHECK(other([&](auto& changed) { changed.transport = &shm; }));
+}
+
+TEST_CASE("jobs that cost a core different work have kinds of their own") {
+  const auto differs = [](auto change) {
+    JobLayout layout;
+    change(layout);
+    return kind_of(layout) != kind_of(JobLayout());
+  };
+  CHECK_FALSE(differs([](JobLayout& layout) { layout.job_id = 7; }));
+  CHECK_FALSE(differs([](JobLayout& layout) { layout.weight = 3; }));
+  CHECK(differs([](JobLayout& layout) { layout.ema_decay = 0.9; }));
+  CHECK(differs([](JobLayout& layout) { layout.clip_norm = 1.0F; }));
+  CHECK(differs([](JobLayout& layout) { layout.watch_values = WatchValues::kName; }));
+  CHECK(differs([](JobLayout& layout) { layout.rack_wire_type = DataType::kBfloat16; }));
+  CHECK(differs([](JobLayout& layout) { layout.checksums = true; }));
+  // A worker and a rack instead of two workers.
+  JobLayout workers;
+  workers.workers = 2;
+  JobLayout racks;
+  racks.rack = {2, 0, {RackTree{}}};
+  CHECK(kind_of(workers).workers == kind_of(racks).workers);
+  CHECK(kind_of(workers) != kind_of(racks));
 }
 
 }  // namespace
