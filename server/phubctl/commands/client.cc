@@ -42,7 +42,7 @@ Result<std::unique_ptr<AdminClient>> AdminClient::create(const std::string& addr
   return client;
 }
 
-Status AdminClient::explain(const grpc::Status& status) const {
+Status AdminClient::explain(const grpc::Status& status, const Wait& wait) const {
   if (status.ok()) return {};
   const bool is_connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
   const bool did_not_answer = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -54,11 +54,14 @@ Status AdminClient::explain(const grpc::Status& status) const {
                         "TLS answers to --credentials of its CA only ({})",
                         address_, address_, status.error_message())};
   }
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+  // An earlier one is a deadline of the server's, which says what it was waiting for.
+  const bool is_own = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+                      std::chrono::system_clock::now() >= wait.deadline;
+  if (is_own) {
     return {Code::kDeadlineExceeded,
             fmt::format("the phub-server at {} did not answer within {} ms; give it longer with "
                         "--timeout-ms",
-                        address_, timeout_.count())};
+                        address_, wait.timeout.count())};
   }
   return from_grpc(status);
 }

@@ -35,10 +35,12 @@ class AdminClient {
               const Request& request, Reply& reply,
               std::optional<std::chrono::milliseconds> timeout = {}) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout.value_or(timeout_));
+    const std::chrono::milliseconds longest = timeout.value_or(timeout_);
+    const Wait wait{longest, std::chrono::system_clock::now() + longest};
+    context.set_deadline(wait.deadline);
     if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
     return explain(
-        (std::get<std::unique_ptr<Stub>>(stubs_).get()->*method)(&context, request, &reply));
+        (std::get<std::unique_ptr<Stub>>(stubs_).get()->*method)(&context, request, &reply), wait);
   }
 
   const std::string& address() const { return address_; }
@@ -46,7 +48,11 @@ class AdminClient {
  private:
   AdminClient(std::string address, std::chrono::milliseconds timeout, std::string token)
       : address_(std::move(address)), timeout_(timeout), token_(std::move(token)) {}
-  Status explain(const grpc::Status& status) const;
+  struct Wait {
+    std::chrono::milliseconds timeout;
+    std::chrono::system_clock::time_point deadline;
+  };
+  Status explain(const grpc::Status& status, const Wait& wait) const;
 
   const std::string address_;
   const std::chrono::milliseconds timeout_;

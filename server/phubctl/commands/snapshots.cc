@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
+#include <thread>
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
@@ -16,16 +18,26 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWriteTimeout{60'000};  // beyond the wait for the round
 // How long the servers may take to hear of the round that is to be taken.
 constexpr double kNoticeSeconds = 0.5;
+// A job whose rounds do not go on for so long is at rest.
+constexpr double kRestRounds = 3;
+constexpr milliseconds kLook{50};
 
 struct Server {
   std::string address;
   AdminClient* client;
 };
 
-// A round that none of the servers has reached when all know of it.
-Result<std::uint64_t> common_round(const Session& session, const std::vector<Server>& servers,
-                                   const std::string& job) {
-  std::uint64_t round = 0;
+// Where the servers are in a job.
+struct Position {
+  std::uint64_t first = 0;  // rounds that the slowest has behind it
+  std::uint64_t last = 0;   // and the fastest
+  std::uint64_t next = 0;   // a round that none has reached when all know of it
+  double round_seconds = 0.0;
+};
+
+Result<Position> position_of(const Session& session, const std::vector<Server>& servers,
+                             const std::string& job) {
+  Position all{.first = UINT64_MAX};
   for (const Server& server : servers) {
     const auto request = session.about<control::InspectJobRequest>(job);
     control::InspectJobReply reply;
@@ -33,10 +45,29 @@ Result<std::uint64_t> common_round(const Session& session, const std::vector<Ser
     if (!status.ok()) return status.with_context("server " + server.address);
     const double seconds = reply.job().timing().round_seconds();
     const double ahead = seconds > 0 ? std::ceil(kNoticeSeconds / seconds) : 2;
-    round =
-        std::max(round, reply.job().statistics().rounds() + 1 + static_cast<std::uint64_t>(ahead));
+    const std::uint64_t rounds = reply.job().statistics().rounds();
+    all.first = std::min(all.first, rounds);
+    all.last = std::max(all.last, rounds);
+    all.next = std::max(all.next, rounds + 1 + static_cast<std::uint64_t>(ahead));
+    all.round_seconds = std::max(all.round_seconds, seconds);
   }
-  return round;
+  return all;
+}
+
+// The round that all servers are to take: of a job at rest the one that it is in, of another one
+// that none of them has reached when all know of it.
+Result<std::uint64_t> common_round(const Session& session, const std::vector<Server>& servers,
+                                   const std::string& job) {
+  PHUB_ASSIGN_OR_RETURN(const Position begin, position_of(session, servers, job));
+  const double patience = std::max(kNoticeSeconds, kRestRounds * begin.round_seconds);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
+  while (begin.first == begin.last) {
+    PHUB_ASSIGN_OR_RETURN(const Position now, position_of(session, servers, job));
+    if (now.first != begin.first || now.last != begin.last) return now.next;
+    if (std::chrono::steady_clock::now() > end) return begin.first;
+    std::this_thread::sleep_for(kLook);
+  }
+  return begin.next;
 }
 
 // Whether the job has a quorum: then its chunks have no rounds together, and the first server says

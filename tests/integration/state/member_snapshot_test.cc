@@ -1,10 +1,12 @@
 // A worker asks for a snapshot of its job: who is refused, what is left when it goes away, and that
 // an administrator's snapshots stay.
+#include <array>
 #include <catch2/catch.hpp>
 #include <future>
 #include <thread>
 
 #include "common/plan/plan.h"
+#include "server/phubctl/commands/commands.h"
 #include "tests/support/lab.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/server/test_server.h"
@@ -200,6 +202,37 @@ TEST_CASE("a snapshot is given up when whoever asked for it goes away") {
     CHECK(asked.get().error_code() == grpc::StatusCode::CANCELLED);
     CHECK(eventually([&] { return second_says("did not finish round 1 within 50 ms"); }));
     CHECK(eventually([&] { return place.has_audited("snapshot take", "demo", "has gone away"); }));
+  }
+}
+
+// Nobody gets to another round, so one that is still to come never ends.
+TEST_CASE("phubctl takes a job at rest on two servers at the round that it is in") {
+  std::array<Place, 2> places;
+  const std::array<std::string, 2> addresses = {places[0].server->address(),
+                                                places[1].server->address()};
+  const ClientOptions job{.servers = {addresses[0], addresses[1]},
+                          .job = "demo",
+                          .workers = 1,
+                          .rule = RuleKind::kMomentum,
+                          .timeout = kLong};
+  const Status status = run_workers(job, {{"w", 100'000}}, [&](Client& client) -> Status {
+    PHUB_RETURN_IF_ERROR(client.initialise());
+    for (int round = 0; round < 3; ++round) PHUB_RETURN_IF_ERROR(client.push_pull(0));
+    const auto connect = [](const std::string& address) {
+      return phubctl::AdminClient::create(address, kLong);
+    };
+    PHUB_ASSIGN_OR_RETURN(const auto first, connect(addresses[0]));
+    const phubctl::Session session{.client = *first, .connect = connect};
+    return phubctl::take_snapshot(session, {.job = "demo", .also = {addresses[1]}});
+  });
+  INFO(status.message());
+  REQUIRE(status.ok());
+  for (Place& place : places) {
+    control::ListSnapshotsReply reply;
+    const control::ListSnapshotsRequest all;
+    REQUIRE(ask(*place.snapshots, "", &Snapshots::Stub::List, all, reply).ok());
+    REQUIRE(reply.snapshots_size() == 1);
+    CHECK(reply.snapshots(0).round() == 4);
   }
 }
 

@@ -1,12 +1,19 @@
 // What phubctl shows: tables, numbers, ports and plans as text, messages as JSON.
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
-#include "proto/control.pb.h"
+#include "proto/control.grpc.pb.h"
+#include "server/phubctl/commands/client.h"
 #include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
@@ -41,6 +48,30 @@ TEST_CASE(
     REQUIRE_FALSE(refused);
     CHECK_THAT(refused.error().message(), Contains("--lifetime-hours"));
   }
+}
+
+// A server with a deadline of its own, below that of the call.
+class LateSnapshots final : public control::Snapshots::Service {
+ public:
+  grpc::Status Take(grpc::ServerContext*, const control::TakeRequest*,
+                    control::TakeReply*) override {
+    return {grpc::StatusCode::DEADLINE_EXCEEDED, "round 7 was not over within 6000 ms"};
+  }
+};
+
+TEST_CASE("a server's own deadline is told in the server's words") {
+  LateSnapshots service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  const auto client =
+      std::move(*AdminClient::create("127.0.0.1:" + std::to_string(port), std::chrono::minutes(2)));
+  control::TakeReply reply;
+  const Status late = client->call(&control::Snapshots::Stub::Take, control::TakeRequest(), reply);
+  CHECK(late.code() == Code::kDeadlineExceeded);
+  CHECK(late.message() == "round 7 was not over within 6000 ms");
 }
 
 TEST_CASE("bytes are shown in the unit that keeps them short") {
