@@ -162,6 +162,16 @@ class ChangesTest(unittest.TestCase):
             optimizer.send_parameters()
         cases.close(self, [p.detach() for p in ours.parameters()], [p.detach() for p in theirs.parameters()], 5e-6)
 
+    def test_a_model_that_is_converted_later(self):
+        """PyTorch 1.13 forgets the hooks of a parameter then."""
+        model = cases.make()
+        optimizer = self.optimizer(model)
+        model.half().float()
+        try:
+            self.train(model, optimizer, 1)
+        except phub.Error as error:
+            self.assertRegex(str(error), "^first.weight, .*(written since|convert and move a model .* before)")
+
     # ---- Gradients ----
 
     def test_gradients_that_are_changed_after_backward(self):

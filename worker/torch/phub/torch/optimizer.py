@@ -299,8 +299,10 @@ class Optimizer(torch.optim.Optimizer):
                      for index in left}
         absent = [index for index in left if gradients[index] is None]
         if absent and self._absent == "error":
+            has_old = any(self._parameters[index].grad is not None for index in absent)
             raise Error(f"{self._some(absent)}: no gradient since the last step; freeze what has none (requires_grad=False) before "
-                        "the optimizer is made, or say absent=\"zeros\"")
+                        "the optimizer is made, or say absent=\"zeros\""
+                        + ("; convert and move a model (.to, .half) before the optimizer is made, too" if has_old else ""))
         for index in left:
             self._push(index, gradients[index])
 
