@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import functools
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 import torch
@@ -61,7 +61,7 @@ class Optimizer(torch.optim.Optimizer):
         job = _environment.options("optimizer", {**options, **_rules.fields_of(rule, self.param_groups[0])})
         self._options, self._jobs = Options(**job), 0
         self._join(self._options)
-        self._installed = [_hooks.after_accumulation(parameter, self._hook_of(index))
+        self._installed = [_hooks.after_accumulation(parameter, functools.partial(self._on_gradient, index))
                            for index, parameter in enumerate(self._parameters)]
         self._waits_in_step = model is None
         if model is not None:
@@ -223,9 +223,6 @@ class Optimizer(torch.optim.Optimizer):
         self._fixed.check(self.param_groups)
         return _groups.common_hyper(self.param_groups)
 
-    def _hook_of(self, index: int) -> Callable[[], None]:
-        return lambda: self._on_gradient(index)
-
     def _on_gradient(self, index: int) -> None:
         if self._is_due[index] or index in self._missed:
             raise Error(f"{self._names[index]}: forward used it before its new value was there, for the module that it "
@@ -264,7 +261,7 @@ class Optimizer(torch.optim.Optimizer):
         self.synchronize()
         changed = self._noticed.changed()
         if changed:
-            raise Error(f"{self._some(changed)}: written since the servers' values came, which would be lost with this step: "
+            raise Error(f"{_some(self._names, changed)}: written since the servers' values came, which would be lost with this step: "
                         "call send_parameters() at every rank after it (a checkpoint that was loaded, weights that were clamped), "
                         "or write parameters before the optimizer is made")
         hyper = self._hyper()
@@ -280,12 +277,12 @@ class Optimizer(torch.optim.Optimizer):
         pushed = [index for index, is_pushed in enumerate(self._is_pushed) if is_pushed]
         changed = [index for index in pushed if self._gradients_pushed.is_changed(index, self._parameters[index].grad)]
         if changed:
-            raise Error(f"{self._some(changed)}: the gradient was changed or dropped after backward had pushed it, which the "
+            raise Error(f"{_some(self._names, changed)}: the gradient was changed or dropped after backward had pushed it, which the "
                         "servers do not see: say push=\"step\", by which step() takes what .grad has then; to clip the mean of "
                         "all workers' gradients, clip_norm=... instead of clip_grad_norm_")
         written = [index for index in pushed if not self._is_due[index] and self._noticed.is_written(index)]
         if written:
-            raise Error(f"{self._some(written)}: written between backward, which pushed the gradient, and step(), which replaces "
+            raise Error(f"{_some(self._names, written)}: written between backward, which pushed the gradient, and step(), which replaces "
                         "it; write parameters after step(), and call send_parameters() then")
         thawed = [name for name, parameter in self._frozen if parameter.requires_grad]
         if thawed:
@@ -300,15 +297,11 @@ class Optimizer(torch.optim.Optimizer):
         absent = [index for index in left if gradients[index] is None]
         if absent and self._absent == "error":
             has_old = any(self._parameters[index].grad is not None for index in absent)
-            raise Error(f"{self._some(absent)}: no gradient since the last step; freeze what has none (requires_grad=False) before "
+            raise Error(f"{_some(self._names, absent)}: no gradient since the last step; freeze what has none (requires_grad=False) before "
                         "the optimizer is made, or say absent=\"zeros\""
                         + ("; convert and move a model (.to, .half) before the optimizer is made, too" if has_old else ""))
         for index in left:
             self._push(index, gradients[index])
-
-    def _some(self, indexes: List[int]) -> str:
-        names = ", ".join(self._names[index] for index in itertools.islice(indexes, 5))
-        return f"{names}, ..." if len(indexes) > 5 else names
 
     def _receive(self, index: int) -> None:
         if self._is_due[index]:
@@ -328,6 +321,11 @@ class Optimizer(torch.optim.Optimizer):
         _tensors.real(self._parameters[index]).copy_(self._values[index])
         self._is_due[index] = False
         self._noticed.note(index)
+
+
+def _some(names: List[str], indexes: List[int]) -> str:
+    first = ", ".join(names[index] for index in indexes[:5])
+    return f"{first}, ..." if len(indexes) > 5 else first
 
 
 def _check_choices(push: str, accumulate: int, absent: str) -> None:
