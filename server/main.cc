@@ -316,7 +316,8 @@ int check(const ServerConfig& config) {
   const Log log(config.log_level(), STDERR_FILENO);
   const DaemonOptions options = options_from(config);
   if (!options.tls.empty()) {
-    const auto tls = TlsKeeper::create(options.tls, options.crl_folder);
+    const auto tls =
+        TlsKeeper::create(options.tls, options.require_client_certificates, options.crl_folder);
     if (!tls) return failed(tls.error(), kExitUsage);
   }
   const auto directory = Directory::create(options.directory);

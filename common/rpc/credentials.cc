@@ -1,27 +1,17 @@
 #include "common/rpc/credentials.h"
 
-#include <grpc/grpc_security_constants.h>
-#include <grpcpp/security/auth_context.h>
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
 #include <openssl/bio.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <array>
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 
 #include "common/base/whole_file.h"
 
 namespace phub {
 namespace {
-
-using grpc::experimental::FileWatcherCertificateProvider;
-
-constexpr unsigned kReloadSeconds = 1;
 
 struct Free {
   void operator()(X509* certificate) const { X509_free(certificate); }
@@ -85,13 +75,6 @@ Status check_pair(const Pem& certificate, const Pem& key) {
   return {};
 }
 
-std::string subject_part(X509* certificate, int part) {
-  std::array<char, 256> text{};
-  const int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), part,
-                                               text.data(), static_cast<int>(text.size()));
-  return length < 0 ? "" : text.data();
-}
-
 }  // namespace
 
 Result<ServerTls> read_server_tls(const TlsFiles& files) {
@@ -111,21 +94,8 @@ Result<ServerTls> read_server_tls(const TlsFiles& files) {
                    .certificate_expires_unix_s = expiry_of(*own)};
 }
 
-Result<std::shared_ptr<grpc::ServerCredentials>> server_credentials(const TlsFiles& files,
-                                                                    bool require_client_certificate,
-                                                                    const std::string& crl_folder) {
-  if (files.empty()) return grpc::InsecureServerCredentials();
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const ServerTls read, read_server_tls(files));
-  grpc::experimental::TlsServerCredentialsOptions options(
-      std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, files.ca,
-                                                       kReloadSeconds));
-  options.watch_identity_key_cert_pairs();
-  if (!crl_folder.empty()) options.set_crl_directory(crl_folder);
-  if (require_client_certificate) {
-    options.watch_root_certs();
-    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  }
-  return grpc::experimental::TlsServerCredentials(options);
+std::shared_ptr<grpc::ServerCredentials> server_credentials() {
+  return grpc::InsecureServerCredentials();
 }
 
 Result<std::shared_ptr<grpc::ChannelCredentials>> channel_credentials(const TlsFiles& files) {
@@ -148,18 +118,6 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> channel_credentials(const TlsF
     options.pem_private_key = key.text;
   }
   return grpc::SslCredentials(options);
-}
-
-std::optional<PeerCertificate> peer_certificate(const grpc::ServerContextBase& context) {
-  const auto identity = context.auth_context();
-  if (identity == nullptr) return std::nullopt;
-  const auto found = identity->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  if (found.empty()) return std::nullopt;
-  const Bio bio(BIO_new_mem_buf(found[0].data(), static_cast<int>(found[0].size())));
-  const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  if (!certificate) return std::nullopt;
-  return PeerCertificate{.unit = subject_part(certificate.get(), NID_organizationalUnitName),
-                         .name = subject_part(certificate.get(), NID_commonName)};
 }
 
 }  // namespace phub

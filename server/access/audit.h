@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "server/door/token_bucket.h"
+#include "server/process/token_bucket.h"
 #include "server/state/store.h"
 
 namespace phub::server {

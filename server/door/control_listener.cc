@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <future>
 #include <list>
 #include <optional>
 #include <thread>
@@ -29,9 +30,13 @@ namespace {
 
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
+using Clock = std::chrono::steady_clock;
 
-// How often it is looked which connections gRPC has closed, and how much they have sent.
+// How often it is looked which connections are over, and how much the others have sent.
 constexpr std::chrono::milliseconds kLook{100};
+// Until gRPC's last words are on their way, when it has ended.
+constexpr std::chrono::seconds kLastWords{1};
+constexpr std::chrono::milliseconds kLastLook{5};
 
 Status listen_error(const Address& address, int error) {
   const std::string what = fmt::format("control_address: cannot listen on {}", to_string(address));
@@ -126,9 +131,17 @@ Result<std::vector<UniqueFd>> listen_on_all(Address& address) {
 class AsioControlListener final : public ControlListener {
  public:
   explicit AsioControlListener(const ControlListenerOptions& options)
-      : options_(options), silent_(options.silent_max), served_(options) {}
+      : options_(options), silent_(options.silent_max), served_(options, context_) {}
 
-  ~AsioControlListener() override { AsioControlListener::stop(); }
+  ~AsioControlListener() override {
+    if (!thread_.joinable()) return;
+    AsioControlListener::stop();
+    asio::post(context_, [this] {
+      last_words_until_ = Clock::now() + kLastWords;
+      look();
+    });
+    thread_.join();
+  }
 
   Status listen() {
     PHUB_ASSIGN_OR_RETURN(Address address, parse_address(options_.address));
@@ -146,16 +159,23 @@ class AsioControlListener final : public ControlListener {
     return {};
   }
 
-  void start(Serve serve) override {
-    serve_ = std::move(serve);
+  void start(Serve serve, Divert divert) override {
+    served_.serve_with(std::move(serve));
+    divert_ = std::move(divert);
     for (auto& door : doors_) door->open();
-    look_later();
+    look();
     thread_ = std::thread([this] { context_.run(); });
   }
 
   void stop() override {
-    context_.stop();
-    if (thread_.joinable()) thread_.join();
+    if (!thread_.joinable()) return;
+    std::promise<void> done;
+    asio::post(context_, [&] {
+      for (auto& door : doors_) door->shut();
+      has_stopped_ = true;
+      done.set_value();
+    });
+    done.get_future().wait();
   }
 
   void know(const std::string& peer, const std::string& payer) override {
@@ -167,9 +187,11 @@ class AsioControlListener final : public ControlListener {
   }
 
   ControlDoorCounters counters() const override {
-    ControlDoorCounters counters{.handed_over = handed_over_.value(),
+    ControlDoorCounters counters{.handed_over = served_.handed_over(),
                                  .turned_out = turned_out_.value() + served_.turned_out(),
-                                 .crowded_out = served_.crowded_out()};
+                                 .crowded_out = served_.crowded_out(),
+                                 .unruly = served_.unruly(),
+                                 .held = served_.held()};
     for (const auto& door : doors_) counters.shortages += door->shortages();
     return counters;
   }
@@ -232,28 +254,31 @@ class AsioControlListener final : public ControlListener {
   };
 
   void serve(UniqueFd socket, Door& door, const std::string& address) {
-    served_.enter(socket.get(), door, address);
-    handed_over_.add(1);
-    serve_(std::move(socket));
+    if (has_stopped_ || (divert_ && divert_(socket))) return;
+    served_.enter(std::move(socket), door, address);
   }
 
-  void look_later() {
-    timer_.expires_after(kLook);
+  void look() {
+    served_.look();
+    const bool is_last = last_words_until_ != Clock::time_point();
+    if (is_last && (served_.are_at_rest() || Clock::now() >= last_words_until_)) {
+      return context_.stop();
+    }
+    timer_.expires_after(is_last ? kLastLook : kLook);
     timer_.async_wait([this](const Error& error) {
-      if (error) return;
-      served_.look();
-      look_later();
+      if (!error) look();
     });
   }
 
   const ControlListenerOptions options_;
   std::string address_;
-  Serve serve_;
+  Divert divert_;
+  bool has_stopped_ = false;
+  Clock::time_point last_words_until_;  // the epoch: gRPC has not ended
   Lobby silent_;
-  ServedConnections served_;
-  Counter handed_over_;
   Counter turned_out_;
   asio::io_context context_{1};  // its callbacks hold the silent ones: it goes before what they use
+  ServedConnections served_;     // their pumps are the context's
   std::list<std::optional<Door>> doors_;
   asio::steady_timer timer_{context_};
   std::thread thread_;

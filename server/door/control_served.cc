@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -19,12 +20,12 @@ namespace {
 // How much known connections have sent is looked at less often where there are more than so many.
 constexpr std::size_t kKnownOfLook = 512;
 // Beside its messages: of a call that has succeeded, and of a message, its head and its part of
-// TLS and HTTP/2.
+// HTTP/2.
 constexpr std::uint64_t kCallBytes = 4096;
 constexpr std::uint64_t kMessageHeadBytes = 512;
 constexpr std::uint64_t kMessageFraction = 16;
 
-// "127.0.0.1:40000", "::1:40000", of the socket's other end.
+// "ipv4:127.0.0.1:40000", "ipv6:[::1]:40000", of the socket's other end.
 std::string peer_of(int socket) {
   sockaddr_storage peer{};
   socklen_t length = sizeof(peer);
@@ -33,21 +34,12 @@ std::string peer_of(int socket) {
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0 ||
       ::getnameinfo(reinterpret_cast<const sockaddr*>(&peer), length, host.data(), host.size(),
                     port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "";
+    return "gone";
   }
   std::string_view name = host.data();
   if (name.starts_with("::ffff:")) name.remove_prefix(7);  // IPv4 that came to an IPv6 socket
-  return fmt::format("{}:{}", name, port.data());
-}
-
-// The same from gRPC's "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000".
-std::string peer_from(std::string_view uri) {
-  std::string peer(uri.substr(std::min(uri.find(':') + 1, uri.size())));
-  for (const std::string_view bracket : {"%5B", "%5D", "[", "]"}) {
-    if (const auto at = peer.find(bracket); at != std::string::npos) peer.erase(at, bracket.size());
-  }
-  if (const auto scope = peer.find("%25"); scope != std::string::npos) peer.erase(scope + 1, 2);
-  return peer;
+  return name.find(':') == std::string_view::npos ? fmt::format("ipv4:{}:{}", name, port.data())
+                                                  : fmt::format("ipv6:[{}]:{}", name, port.data());
 }
 
 // A line a minute of each kind.
@@ -61,16 +53,51 @@ void say(std::chrono::steady_clock::time_point& last, const Line& line) {
 
 }  // namespace
 
-void ServedConnections::enter(int socket, Door& door, const std::string& address) {
-  std::string peer = peer_of(socket);
-  if (const auto old = served_.find(peer); old != served_.end()) forget(old);  // a port again
-  Served& served = served_.try_emplace(std::move(peer), socket, door, address).first->second;
+void ServedConnections::enter(UniqueFd socket, Door& door, const std::string& address) {
+  std::string name = make_pump_name();
+  Served& served =
+      served_.try_emplace(grpc_peer_of(name), door, address, peer_of(socket.get())).first->second;
+  served.pump = std::make_shared<Pump>(
+      context_, std::move(socket), options_.tls ? options_.tls() : nullptr, std::move(name),
+      Pump::Events{.on_open =
+                       [this, &served](Pump& pump, UniqueFd grpc_end) {
+                         open(served, grpc_peer_of(pump.name()), std::move(grpc_end));
+                       },
+                   .on_unruly = [this, &served](auto reason) { say_unruly(served, reason); },
+                   .on_hold = [this, &served](auto reason) { say_held(served, reason); }});
   strangers_.enter(address, served);
+  served.pump->start(options_.greeting);
+}
+
+void ServedConnections::open(Served& served, const std::string& name, UniqueFd grpc_end) {
+  served.grpc_end.emplace(grpc_end.get());
+  options_.peers->add(name, {.address = served.peer, .certificate = served.pump->certificate()});
+  handed_over_.add(1);
+  serve_(std::move(grpc_end));
+}
+
+void ServedConnections::say_unruly(const Served& served, std::string_view reason) {
+  unruly_.add(1);
+  say(said_unruly_, [&] {
+    spdlog::warn("event=control_unruly peer={} known={} connections={} reason={}", served.peer,
+                 served.is_known, unruly_.value(),
+                 log_value(fmt::format("it sends {}; its connection is closed", reason)));
+  });
+}
+
+void ServedConnections::say_held(const Served& served, std::string_view reason) {
+  held_.add(1);
+  say(said_held_, [&] {
+    spdlog::warn(
+        "event=control_held peer={} known={} frames={} reason={}", served.peer, served.is_known,
+        held_.value(),
+        log_value(fmt::format("it sends {}; what it sends next waits at its end", reason)));
+  });
 }
 
 void ServedConnections::know(const std::string& peer, const std::string& payer) {
-  const auto found = served_.find(peer_from(peer));
-  if (found == served_.end() || found->second.was_turned_out) return;
+  const auto found = served_.find(peer);
+  if (found == served_.end() || found->second.pump->is_over()) return;
   Served& served = found->second;
   served.finished += kCallBytes;
   if (served.payer) {
@@ -92,10 +119,11 @@ void ServedConnections::know(const std::string& peer, const std::string& payer) 
   std::list<Served*>& known = (*served.payer)->second.known;
   served.place = known.insert(known.end(), &served);
   ++known_;
+  served.pump->know();
 }
 
 void ServedConnections::count_message(const std::string& peer, std::uint64_t bytes) {
-  const auto found = served_.find(peer_from(peer));
+  const auto found = served_.find(peer);
   if (found == served_.end()) return;
   found->second.finished += bytes + bytes / kMessageFraction + kMessageHeadBytes;
 }
@@ -104,9 +132,14 @@ void ServedConnections::look() {
   looks_ = (looks_ + 1) % (1 + known_ / kKnownOfLook);
   for (auto one = served_.begin(); one != served_.end();) {
     end_if_too_long(one->second);
-    one = one->second.socket.is_open() ? std::next(one) : forget(one);
+    one = one->second.is_over() ? forget(one) : std::next(one);
   }
   if (looks_ == 0) end_payers_longest();
+}
+
+bool ServedConnections::are_at_rest() const {
+  return std::none_of(served_.begin(), served_.end(),
+                      [](const auto& one) { return one.second.pump->is_serving(); });
 }
 
 ServedConnections::Connections::iterator ServedConnections::forget(
@@ -116,13 +149,14 @@ ServedConnections::Connections::iterator ServedConnections::forget(
   leave_payer(served);
   if (!served.is_known) served.door.charge(served.address, kSpokenCost);
   if (served.was_turned_out) turned_out_.add(1);
+  options_.peers->remove(connection->first);
   return served_.erase(connection);
 }
 
 // What is sent lies in memory that all callers share until its calls are whole.
 void ServedConnections::end_if_too_long(Served& served) {
-  if (served.was_turned_out || (served.is_known && looks_ != 0)) return;
-  const std::uint64_t received = std::max(served.socket.received(), served.received);
+  if (served.pump->is_over() || (served.is_known && looks_ != 0)) return;
+  const std::uint64_t received = served.pump->received();
   served.unfinished += received - served.received;
   served.received = received;
   if (!served.is_known) {

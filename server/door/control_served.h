@@ -1,5 +1,5 @@
-// The control port's connections that gRPC has: strangers, of whom no call has succeeded, and known
-// callers, who are counted to those who pay for them.
+// The control port's connections that have a pump: strangers, of whom no call has succeeded, and
+// known callers, who are counted to those who pay for them.
 //
 // All of them share gRPC's memory and the process's descriptors. So strangers have few places and
 // send little (lobby.h); of one payer only so many are known, and what they have sent that does not
@@ -9,37 +9,52 @@
 // Owned by the listener; its one thread, but for the counters.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "common/base/counter.h"
 #include "server/door/control_listener.h"
 #include "server/door/door.h"
 #include "server/door/handed_socket.h"
 #include "server/door/lobby.h"
+#include "server/door/pump/pump.h"
 
 namespace phub::server {
 
 class ServedConnections {
  public:
-  explicit ServedConnections(const ControlListenerOptions& options)
-      : options_(options), strangers_(options.strangers_max) {}
+  using Serve = ControlListener::Serve;
 
-  // A stranger. The socket is the caller's still; `door` outlives this.
-  void enter(int socket, Door& door, const std::string& address);
+  ServedConnections(const ControlListenerOptions& options, boost::asio::io_context& context)
+      : options_(options), context_(context), strangers_(options.strangers_max) {}
+
+  // Before the first one enters.
+  void serve_with(Serve serve) { serve_ = std::move(serve); }
+  // A stranger. `door` outlives this.
+  void enter(UniqueFd socket, Door& door, const std::string& address);
   // As ControlListener's.
   void know(const std::string& peer, const std::string& payer);
   void count_message(const std::string& peer, std::uint64_t bytes);
   // Forgets what gRPC has closed, and ends what has sent too much.
   void look();
+  // Nothing of gRPC's is under way to a client.
+  bool are_at_rest() const;
 
-  std::uint64_t turned_out() const { return turned_out_.value(); }    // any thread
-  std::uint64_t crowded_out() const { return crowded_out_.value(); }  // any thread
+  // Any thread.
+  std::uint64_t handed_over() const { return handed_over_.value(); }
+  std::uint64_t turned_out() const { return turned_out_.value(); }
+  std::uint64_t crowded_out() const { return crowded_out_.value(); }
+  std::uint64_t unruly() const { return unruly_.value(); }
+  std::uint64_t held() const { return held_.value(); }
 
  private:
   struct Served;
@@ -49,15 +64,19 @@ class ServedConnections {
   };
   using Payers = std::map<std::string, Payer>;
   struct Served final : Lobby::Guest {
-    Served(int fd, Door& door_, std::string address_)
-        : socket(fd), door(door_), address(std::move(address_)) {}
+    Served(Door& door_, std::string address_, std::string peer_)
+        : door(door_), address(std::move(address_)), peer(std::move(peer_)) {}
     void turn_out() override {
-      socket.end();
+      pump->close();
       was_turned_out = true;
     }
-    const HandedSocket socket;
+    // gRPC may have calls of it.
+    bool is_over() const { return pump->is_over() && !(grpc_end && grpc_end->is_open()); }
+    std::shared_ptr<Pump> pump;
+    std::optional<HandedSocket> grpc_end;  // since it has one
     Door& door;
-    const std::string address;
+    const std::string address;  // without the port, of IPv6 the network: what budgets count
+    const std::string peer;     // the whole one, as ControlPeer's
     bool is_known = false;
     bool was_turned_out = false;
     std::optional<Payers::iterator> payer;  // while it is known and not turned out
@@ -68,6 +87,9 @@ class ServedConnections {
   };
   using Connections = std::map<std::string, Served>;
 
+  void open(Served& served, const std::string& name, UniqueFd grpc_end);
+  void say_unruly(const Served& served, std::string_view reason);
+  void say_held(const Served& served, std::string_view reason);
   Connections::iterator forget(Connections::iterator connection);
   void end_if_too_long(Served& served);
   void end_payers_longest();
@@ -79,16 +101,23 @@ class ServedConnections {
   std::size_t share_of(const std::string& payer) const;
 
   const ControlListenerOptions options_;
+  boost::asio::io_context& context_;
+  Serve serve_;
   Lobby strangers_;
-  Connections served_;  // by their other end
+  Connections served_;  // by gRPC's name for them
   Payers payers_;       // that have known ones
   std::size_t known_ = 0;
   std::size_t looks_ = 0;
   std::chrono::steady_clock::time_point said_full_;
   std::chrono::steady_clock::time_point said_unfinished_;
   std::chrono::steady_clock::time_point said_crowded_;
+  std::chrono::steady_clock::time_point said_unruly_;
+  std::chrono::steady_clock::time_point said_held_;
+  Counter handed_over_;
   Counter turned_out_;
   Counter crowded_out_;
+  Counter unruly_;
+  Counter held_;
 };
 
 }  // namespace phub::server

@@ -61,6 +61,11 @@ void Door::open() {
                        });
 }
 
+void Door::shut() {
+  pause_.cancel();
+  listener_.close();
+}
+
 void Door::open_later() {
   pause_.expires_after(kShortagePause);
   pause_.async_wait([this](const boost::system::error_code& error) {

@@ -35,6 +35,8 @@ class Door {
   Door& operator=(const Door&) = delete;
 
   void open();
+  // Accepts nobody any more; who connects is refused by the system.
+  void shut();
   // A stranger who was let in has failed.
   void charge(const std::string& address, double cost) {
     budgets_.charge(address, cost, DoorBudgets::Clock::now());

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "server/door/token_bucket.h"
+#include "server/process/token_bucket.h"
 
 namespace phub::server {
 

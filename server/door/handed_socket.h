@@ -1,19 +1,15 @@
-// A socket that somebody else owns now: whether it is still open, and how to end it.
+// A socket that somebody else owns now: whether it is still open.
 //
-// Its number may be another file's by the time that we ask, so it is known by its inode, and what
-// is done to it is done through a duplicate that was checked. A duplicate kept for the socket's
-// life would double the descriptors, and keep it in its owner's epoll set after a close.
+// Its number may be another file's by the time that we ask, so it is known by its inode. A
+// duplicate kept for the socket's life would double the descriptors, and keep it open.
 //
 // A value; any thread.
 #pragma once
 
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cstdint>
-
-#include "common/base/unique_fd.h"
 
 namespace phub::server {
 
@@ -23,15 +19,6 @@ class HandedSocket {
   explicit HandedSocket(int fd) : fd_(fd), inode_(inode_of(fd)) {}
 
   bool is_open() const { return inode_of(fd_) == inode_; }
-
-  // What the other end has sent, in bytes; 0 of what is no TCP connection any more.
-  std::uint64_t received() const;
-
-  // Its owner then reads the end of the stream.
-  void end() const {
-    const UniqueFd same(::fcntl(fd_, F_DUPFD_CLOEXEC, 0));
-    if (same && inode_of(same.get()) == inode_) ::shutdown(same.get(), SHUT_RDWR);
-  }
 
  private:
   // Not by fstat: the thread sanitizer takes that for a use of whatever file has the number now, in

@@ -1,11 +1,8 @@
 #include "server/door/tls_keeper.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -15,7 +12,6 @@
 #include <regex>
 
 #include "common/base/log_value.h"
-#include "common/base/unique_fd.h"
 #include "common/base/whole_file.h"
 #include "common/rpc/credentials.h"
 #include "server/process/ticker.h"
@@ -37,28 +33,6 @@ void see(const fs::path& path, Seen& seen) {
   std::error_code ignored;
   seen[path.string()] = fs::last_write_time(path, ignored);
 }
-
-// Text behind a path of its own; what is there changes at once, as a whole.
-class Copy {
- public:
-  Status replace(const std::string& text) {
-    UniqueFd fresh(::memfd_create("phub-tls", MFD_CLOEXEC));
-    if (!fresh ||
-        ::write(fresh.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-      return errno_status("a copy of TLS files in memory", Code::kResourceExhausted);
-    }
-    if (!fd_) {
-      fd_ = std::move(fresh);
-    } else if (::dup3(fresh.get(), fd_.get(), O_CLOEXEC) < 0) {
-      return errno_status("a copy of TLS files in memory", Code::kResourceExhausted);
-    }
-    return {};
-  }
-  std::string path() const { return fmt::format("/proc/self/fd/{}", fd_.get()); }
-
- private:
-  UniqueFd fd_;
-};
 
 // Revocations under other names than OpenSSL looks for would silently not count.
 Status check_crl_names(const std::string& folder) {
@@ -86,8 +60,10 @@ Status check_crl_names(const std::string& folder) {
 
 class FileTlsKeeper final : public TlsKeeper {
  public:
-  FileTlsKeeper(const TlsFiles& files, std::string crl_folder)
-      : files_(files), crl_folder_(std::move(crl_folder)) {}
+  FileTlsKeeper(const TlsFiles& files, bool require_client_certificates, std::string crl_folder)
+      : files_(files),
+        require_client_certificates_(require_client_certificates),
+        crl_folder_(std::move(crl_folder)) {}
 
   Status start() {
     PHUB_RETURN_IF_ERROR(look());
@@ -112,8 +88,9 @@ class FileTlsKeeper final : public TlsKeeper {
     return taken;
   }
 
-  TlsFiles copies() const override {
-    return {.ca = ca_.path(), .certificate = pair_.path(), .key = pair_.path()};
+  TlsContext context() const override {
+    const std::lock_guard lock(mutex_);
+    return context_;
   }
 
   std::vector<CertificateExpiry> expiries() const override {
@@ -136,12 +113,9 @@ class FileTlsKeeper final : public TlsKeeper {
   Status take() {
     if (!crl_folder_.empty()) PHUB_RETURN_IF_ERROR(check_crl_names(crl_folder_));
     PHUB_ASSIGN_OR_RETURN(const ServerTls tls, read_server_tls(files_));
-    // Between PEM blocks everything is a comment. gRPC compares: with another number it makes
-    // everything anew, and then reads the folder of revocations again too.
-    const std::string comment = fmt::format("\n# {}\n", ++generation_);
-    PHUB_RETURN_IF_ERROR(ca_.replace(tls.ca + comment));
-    // One file: whoever reads it twice while it is replaced can tell by its times.
-    PHUB_RETURN_IF_ERROR(pair_.replace(tls.certificate + "\n" + tls.key + comment));
+    PHUB_ASSIGN_OR_RETURN(context_,
+                          make_tls_context(tls, require_client_certificates_, crl_folder_));
+    ++generation_;
     expiries_ = {{"certificate", tls.certificate_expires_unix_s}, {"ca", tls.ca_expires_unix_s}};
     warned_ = {};
     return {};
@@ -174,12 +148,12 @@ class FileTlsKeeper final : public TlsKeeper {
   }
 
   const TlsFiles files_;
+  const bool require_client_certificates_;
   const std::string crl_folder_;
   mutable std::mutex mutex_;  // all below
   Seen seen_;
   std::uint64_t generation_ = 0;
-  Copy ca_;
-  Copy pair_;
+  TlsContext context_;
   std::vector<CertificateExpiry> expiries_;
   system_clock::time_point warned_;
   std::optional<Ticker> ticker_;  // last: it uses the others
@@ -188,8 +162,9 @@ class FileTlsKeeper final : public TlsKeeper {
 }  // namespace
 
 Result<std::unique_ptr<TlsKeeper>> TlsKeeper::create(const TlsFiles& files,
+                                                     bool require_client_certificates,
                                                      const std::string& crl_folder) {
-  auto keeper = std::make_unique<FileTlsKeeper>(files, crl_folder);
+  auto keeper = std::make_unique<FileTlsKeeper>(files, require_client_certificates, crl_folder);
   PHUB_RETURN_IF_ERROR(keeper->start());
   return std::unique_ptr<TlsKeeper>(std::move(keeper));
 }

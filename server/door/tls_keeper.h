@@ -1,10 +1,8 @@
-// A server's certificate, key and CA, watched: gRPC is given copies that fit together.
+// A server's certificate, key and CA, watched: new connections use what fits together.
 //
-// gRPC reads its files again by itself, one after the other, and takes what it finds. So it watches
-// copies in memory, which change only when the certificate on disk is that of the key on disk and
-// is valid: an operator may replace the two files in any order. What a new CA or a revocation
-// changes holds for connections from then on; ControlServiceOptions::connection_age bounds how long
-// the others last.
+// They change only when the certificate on disk is that of the key on disk and is valid: an
+// operator may replace the two files in any order. What a new CA or a revocation changes holds for
+// connections from then on; ControlServiceOptions::connection_age bounds how long the others last.
 //
 // Owned by the ControlService. Has a thread of its own that looks every second; look() may be
 // called by any thread.
@@ -17,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "common/rpc/tls_files.h"
+#include "server/door/pump/tls_context.h"
 
 namespace phub::server {
 
@@ -31,6 +30,7 @@ class TlsKeeper {
   // others than the owner may read the key. Errors: those of read_server_tls; kInvalidArgument, a
   // folder that cannot be read or has revocations under other names.
   static Result<std::unique_ptr<TlsKeeper>> create(const TlsFiles& files,
+                                                   bool require_client_certificates,
                                                    const std::string& crl_folder);
 
   virtual ~TlsKeeper() = default;
@@ -42,8 +42,8 @@ class TlsKeeper {
   // where they are; what was there before stays in force.
   virtual Status look() = 0;
 
-  // For gRPC to watch. They are there as long as the keeper.
-  virtual TlsFiles copies() const = 0;
+  // For the next connection. Any thread.
+  virtual TlsContext context() const = 0;
   virtual std::vector<CertificateExpiry> expiries() const = 0;
 };
 

@@ -17,8 +17,8 @@
 
 #include "common/base/status.h"
 #include "common/protocol/job_spec.h"
-#include "server/door/token_bucket.h"
 #include "server/plane/data_plane.h"
+#include "server/process/token_bucket.h"
 #include "server/tenants/secret.h"
 #include "server/tenants/tenant.h"
 

@@ -112,12 +112,16 @@ void add_control_door(const ControlDoorCounters& door, Families& families) {
     families.add(
         "phub_control_connections_total",
         "Connections to the control port: served, closed as strangers or as silent, closed "
-        "for others of their tenant's or other tenants'",
+        "for others of their tenant's or other tenants', closed for frames that no client sends",
         kCounter, {{"outcome", outcome}}, number(count));
   };
   add("served", door.handed_over);
   add("turned out", door.turned_out - door.crowded_out);
   add("crowded out", door.crowded_out);
+  add("unruly", door.unruly);
+  families.add("phub_control_held_frames_total",
+               "Frames to the control port that had to wait, for time or for room", kCounter, {},
+               number(door.held));
   families.add("phub_control_descriptor_shortages_total",
                "Times that there was no descriptor for another connection to the control port",
                kCounter, {}, number(door.shortages));

@@ -16,8 +16,12 @@ namespace phub::server {
 class AdminCalls final : public control::Admin::CallbackService {
  public:
   // All outlive the calls.
-  AdminCalls(AdminService& service, TenantAdmin& tenants, Tenancy* tenancy, CallThreads& threads)
-      : service_(service), tenants_(tenants), authorizer_(tenancy), calls_(authorizer_, threads) {}
+  AdminCalls(AdminService& service, TenantAdmin& tenants, Tenancy* tenancy,
+             const ControlPeers& peers, CallThreads& threads)
+      : service_(service),
+        tenants_(tenants),
+        authorizer_(tenancy, peers),
+        calls_(authorizer_, threads) {}
 
 #define PHUB_CALL(Name, service, ...)                                                     \
   grpc::ServerUnaryReactor* Name(grpc::CallbackServerContext* context,                    \

@@ -4,8 +4,6 @@
 
 #include <charconv>
 
-#include "common/rpc/credentials.h"
-
 namespace phub::server {
 namespace {
 
@@ -19,20 +17,6 @@ std::string_view authorization_of(const grpc::ServerContextBase& context) {
   const auto found = metadata.find("authorization");
   if (found == metadata.end()) return {};
   return {found->second.data(), found->second.size()};
-}
-
-Credentials credentials_of(const grpc::ServerContextBase& context) {
-  Credentials credentials{.peer = context.peer()};
-  if (const std::string_view value = authorization_of(context); !value.empty()) {
-    // Another scheme is a token that is wrong.
-    credentials.token = value.starts_with(kScheme) ? value.substr(kScheme.size()) : "-";
-  }
-  if (const auto certificate = peer_certificate(context)) {
-    credentials.has_certificate = true;
-    credentials.certificate_unit = certificate->unit;
-    credentials.certificate_name = certificate->name;
-  }
-  return credentials;
 }
 
 Actor actor_of(const Principal& caller) {
@@ -72,10 +56,29 @@ Status CallRates::admit(const std::string& tenant, TokenBucket::Clock::time_poin
   return {};
 }
 
+std::optional<Credentials> Authorizer::credentials_of(
+    const grpc::ServerContextBase& context) const {
+  const std::optional<ControlPeer> peer = peers_.find(context.peer());
+  if (!peer) return std::nullopt;
+  Credentials credentials{.peer = peer->address};
+  if (const std::string_view value = authorization_of(context); !value.empty()) {
+    // Another scheme is a token that is wrong.
+    credentials.token = value.starts_with(kScheme) ? value.substr(kScheme.size()) : "-";
+  }
+  if (peer->certificate) {
+    credentials.has_certificate = true;
+    credentials.certificate_unit = peer->certificate->unit;
+    credentials.certificate_name = peer->certificate->name;
+  }
+  return credentials;
+}
+
 Result<Principal> Authorizer::authorize(const grpc::ServerContextBase* context, Right right,
                                         std::string_view action) const {
   if (tenancy_ == nullptr) return Principal{};
-  PHUB_ASSIGN_OR_RETURN(Principal caller, tenancy_->access.authenticate(credentials_of(*context)));
+  const std::optional<Credentials> credentials = credentials_of(*context);
+  if (!credentials) return Status(Code::kUnavailable, "the caller's connection has ended");
+  PHUB_ASSIGN_OR_RETURN(Principal caller, tenancy_->access.authenticate(*credentials));
   const Status allowed = require(caller, right);
   if (!allowed.ok()) {
     if (right != Right::kRead) tenancy_->audit.record(actor_of(caller), action, "", allowed);
@@ -89,7 +92,9 @@ Result<Principal> Authorizer::authorize(const grpc::ServerContextBase* context, 
 
 std::optional<std::string> Authorizer::payer_of(const grpc::ServerContextBase& context) const {
   if (tenancy_ == nullptr) return "";
-  const auto caller = tenancy_->access.identify(credentials_of(context));
+  const std::optional<Credentials> credentials = credentials_of(context);
+  if (!credentials) return std::nullopt;
+  const auto caller = tenancy_->access.identify(*credentials);
   if (!caller) return std::nullopt;
   return caller->role == Role::kTenant ? caller->tenant : "";
 }
@@ -102,7 +107,9 @@ grpc::Status Authorizer::audited(const Principal& caller, std::string_view actio
 
 void Authorizer::count_refusal(const grpc::ServerContextBase* context,
                                const std::string& what) const {
-  if (tenancy_ != nullptr) tenancy_->access.count_refusal(context->peer(), what);
+  if (tenancy_ == nullptr) return;
+  const std::optional<Credentials> credentials = credentials_of(*context);
+  tenancy_->access.count_refusal(credentials ? credentials->peer : "gone", what);
 }
 
 }  // namespace phub::server

@@ -17,8 +17,9 @@
 #include "common/base/status.h"
 #include "common/rpc/status.h"
 #include "server/access/tenancy.h"
-#include "server/door/token_bucket.h"
+#include "server/door/control_peers.h"
 #include "server/jobs/job_index.h"
+#include "server/process/token_bucket.h"
 
 namespace phub::server {
 
@@ -47,8 +48,9 @@ class CallRates {
 
 class Authorizer {
  public:
-  // `tenancy` null: everybody may do everything, and nothing is audited.
-  explicit Authorizer(Tenancy* tenancy) : tenancy_(tenancy) {}
+  // `tenancy` null: everybody may do everything, and nothing is audited. `peers`: of the listener
+  // that the calls come through. Both outlive this.
+  Authorizer(Tenancy* tenancy, const ControlPeers& peers) : tenancy_(tenancy), peers_(peers) {}
 
   // Errors: kUnauthenticated, kPermissionDenied; kResourceExhausted where a tenant calls too often,
   // joins apart. A change that is denied is audited as `action`.
@@ -70,7 +72,11 @@ class Authorizer {
   static constexpr double kCallsPerSecond = 50;
   static constexpr double kBurst = 200;
 
+  // Nothing: the call's connection has ended.
+  std::optional<Credentials> credentials_of(const grpc::ServerContextBase& context) const;
+
   Tenancy* const tenancy_;
+  const ControlPeers& peers_;
   const std::unique_ptr<CallRates> rates_ = std::make_unique<CallRates>(kCallsPerSecond, kBurst);
 };
 

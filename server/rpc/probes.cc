@@ -73,10 +73,10 @@ Status check_probe(const control::Probe& probe) {
 }
 
 ProbeService::ProbeService(ProberOptions options, std::string file, Tenancy* tenancy,
-                           CallThreads& threads)
+                           const ControlPeers& peers, CallThreads& threads)
     : prober_(std::move(options)),
       file_(std::move(file)),
-      authorizer_(tenancy),
+      authorizer_(tenancy, peers),
       calls_(authorizer_, threads) {
   if (file_.empty()) return;
   auto kept = read_probe(file_);

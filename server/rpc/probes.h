@@ -20,7 +20,8 @@ class ProbeService final : public control::Probes::CallbackService {
  public:
   // `file`: where the last probe is kept; empty: in memory only. One that cannot be read is
   // reported in the log, and there is none then. The rest outlives the calls.
-  ProbeService(ProberOptions options, std::string file, Tenancy* tenancy, CallThreads& threads);
+  ProbeService(ProberOptions options, std::string file, Tenancy* tenancy, const ControlPeers& peers,
+               CallThreads& threads);
 
   // Ends a measurement that is under way.
   void stop() { prober_.stop(); }

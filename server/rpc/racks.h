@@ -15,8 +15,9 @@ namespace phub::server {
 class RackService final : public control::Racks::CallbackService {
  public:
   // `directory` null: no racks are known. All outlive the calls.
-  RackService(const Directory* directory, Tenancy* tenancy, CallThreads& threads)
-      : directory_(directory), authorizer_(tenancy), calls_(authorizer_, threads) {}
+  RackService(const Directory* directory, Tenancy* tenancy, const ControlPeers& peers,
+              CallThreads& threads)
+      : directory_(directory), authorizer_(tenancy, peers), calls_(authorizer_, threads) {}
 
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const control::ListRacksRequest* request,

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "proto/control.grpc.pb.h"
-#include "server/door/token_bucket.h"
 #include "server/jobs/table.h"
 #include "server/process/control_threads.h"
+#include "server/process/token_bucket.h"
 #include "server/rpc/authorizer.h"
 #include "server/snapshot/snapshotter.h"
 #include "server/tenants/key_allowance.h"
@@ -40,11 +40,12 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   // `snapshotter` null: the server has no state folder. `threads` outlives the calls. All messages
   // of a join come within `join_patience`, or it is refused.
   RendezvousService(JobTable& table, Offer offer, Snapshotter* snapshotter, Tenancy* tenancy,
-                    CallThreads& threads, std::chrono::milliseconds join_patience)
+                    const ControlPeers& peers, CallThreads& threads,
+                    std::chrono::milliseconds join_patience)
       : table_(table),
         offer_(std::move(offer)),
         snapshotter_(snapshotter),
-        authorizer_(tenancy),
+        authorizer_(tenancy, peers),
         threads_(threads),
         join_patience_(join_patience) {}
 

@@ -17,6 +17,7 @@
 #include "common/text/message_json.h"
 #include "proto/page.pb.h"
 #include "server/door/control_listener.h"
+#include "server/door/control_peers.h"
 #include "server/process/control_threads.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/ticker.h"
@@ -34,7 +35,10 @@ namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-constexpr int kHandshakeMs = 10'000;     // TLS, and the first words of HTTP/2
+// Before any of their calls has succeeded. What each may cost gRPC (pump/frame_gate.h) and TLS
+// comes to 64 MiB.
+constexpr std::size_t kStrangersMax = 256;
+constexpr int kHandshakeMs = 10'000;     // of HTTP/2; TLS and the preface are over by then
 constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
 // Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
 constexpr std::size_t kBytesInWork = std::size_t{1} << 30;
@@ -76,19 +80,19 @@ class GrpcControlService final : public ControlService {
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
       : table_(table),
-        rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_,
+        rendezvous_(table, offer, options.snapshotter, options.tenancy, peers_, threads_,
                     options.join_patience),
         admin_(table, data_plane, options.waiting, options.tenancy),
         tenants_(table, options.tenancy,
                  options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
-        admin_calls_(admin_, tenants_, options.tenancy, threads_),
-        snapshots_(table, options.snapshotter, options.tenancy, threads_),
-        racks_(options.directory, options.tenancy, threads_),
-        probes_(prober_of(options), options.probe_file, options.tenancy, threads_),
+        admin_calls_(admin_, tenants_, options.tenancy, peers_, threads_),
+        snapshots_(table, options.snapshotter, options.tenancy, peers_, threads_),
+        racks_(options.directory, options.tenancy, peers_, threads_),
+        probes_(prober_of(options), options.probe_file, options.tenancy, peers_, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
-    if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
+    if (listener_ != nullptr) listener_->stop();  // not destroyed: calls end through it
     if (server_ == nullptr) return;
     probes_.stop();
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
@@ -96,17 +100,12 @@ class GrpcControlService final : public ControlService {
   }
 
   Status listen(const ControlServiceOptions& options) {
-    PHUB_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
-    const DescriptorShares shares = descriptor_shares();
-    PHUB_ASSIGN_OR_RETURN(listener_,
-                          ControlListener::create({.address = options.address,
-                                                   .silent_max = shares.control_silent,
-                                                   .strangers_max = shares.control_strangers,
-                                                   .known_max = shares.control_known}));
+    PHUB_RETURN_IF_ERROR(open_port(options));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     connections_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        server_credentials());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
     watchers.push_back(watch_callers(*listener_, payers(options.tenancy)));
     builder.experimental().SetInterceptorCreators(std::move(watchers));
@@ -156,23 +155,33 @@ class GrpcControlService final : public ControlService {
 
  private:
   PayerOf payers(Tenancy* tenancy) const {
-    return [tenancy, authorizer = std::make_shared<const Authorizer>(tenancy), &table = table_](
-               const grpc::ServerContextBase& context,
-               std::uint64_t job_id) -> std::optional<std::string> {
+    return [tenancy, authorizer = std::make_shared<const Authorizer>(tenancy, peers_),
+            &table = table_](const grpc::ServerContextBase& context,
+                             std::uint64_t job_id) -> std::optional<std::string> {
       if (tenancy == nullptr) return "";
       return job_id == 0 ? authorizer->payer_of(context) : table.views.tenant_of(job_id);
     };
   }
 
-  Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(
-      const ControlServiceOptions& options) {
-    if (options.tls.empty()) return server_credentials({}, false);
-    PHUB_ASSIGN_OR_RETURN(tls_, TlsKeeper::create(options.tls, options.crl_folder));
-    return server_credentials(tls_->copies(), options.require_client_certificates,
-                              options.crl_folder);
+  Status open_port(const ControlServiceOptions& options) {
+    const DescriptorShares shares = descriptor_shares();
+    ControlListenerOptions port{.address = options.address,
+                                .peers = &peers_,
+                                .silent_max = shares.control_silent,
+                                .strangers_max = std::min(shares.control_strangers, kStrangersMax),
+                                .known_max = shares.control_known};
+    if (!options.tls.empty()) {
+      PHUB_ASSIGN_OR_RETURN(
+          tls_,
+          TlsKeeper::create(options.tls, options.require_client_certificates, options.crl_folder));
+      port.tls = [this] { return tls_->context(); };
+    }
+    PHUB_ASSIGN_OR_RETURN(listener_, ControlListener::create(port));
+    return {};
   }
 
   const JobTable& table_;
+  ControlPeers peers_;
   CallThreads threads_;
   RendezvousService rendezvous_;
   AdminService admin_;

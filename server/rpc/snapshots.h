@@ -17,11 +17,12 @@ namespace phub::server {
 class SnapshotService final : public control::Snapshots::CallbackService {
  public:
   // `snapshotter` null: the server has no state folder, and says so. `threads` outlives the calls.
-  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, CallThreads& threads)
+  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy,
+                  const ControlPeers& peers, CallThreads& threads)
       : table_(table),
         snapshotter_(snapshotter),
         tenancy_(tenancy),
-        authorizer_(tenancy),
+        authorizer_(tenancy, peers),
         threads_(threads),
         calls_(authorizer_, threads) {}
 

@@ -1,4 +1,4 @@
-#include "server/door/token_bucket.h"
+#include "server/process/token_bucket.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,5 @@
 #include "server/doctor/peer/listen.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -32,16 +31,16 @@ Status refused(const Address& address, const Status& error) {
                                 : "there is no such address here")};
 }
 
-// On the port's thread.
-void hand_over(UniqueFd socket, DoctorService& service, ExternalConnectionAcceptor& calls) {
+// On the port's thread: whether it is a connection that is to be measured.
+bool divert(UniqueFd& socket, DoctorService& service) {
   char first = kTokenMark;
   ::recv(socket.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (first == kTokenMark) {
-    // By the duplicate the port takes it for closed, and leaves it alone.
-    UniqueFd same(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    socket.reset();
-    return service.offer(std::move(same));
-  }
+  if (first != kTokenMark) return false;
+  service.offer(std::move(socket));
+  return true;
+}
+
+void hand_over(UniqueFd socket, ExternalConnectionAcceptor& calls) {
   ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = socket.release();
   calls.HandleNewConnection(&connection);
@@ -51,25 +50,32 @@ void hand_over(UniqueFd socket, DoctorService& service, ExternalConnectionAccept
 
 Result<std::unique_ptr<Listener>> Listener::create(const ListenOptions& options) {
   std::unique_ptr<Listener> listener(new Listener(options));
-  PHUB_ASSIGN_OR_RETURN(listener->credentials_,
-                        server_credentials(options.tls, options.wants_certificates));
+  if (!options.tls.empty()) {
+    PHUB_ASSIGN_OR_RETURN(const ServerTls files, read_server_tls(options.tls));
+    PHUB_ASSIGN_OR_RETURN(listener->tls_,
+                          server::make_tls_context(files, options.wants_certificates, ""));
+  }
   // What a call may send is bounded by its one message.
   auto port = server::ControlListener::create({.address = to_string(options.address),
+                                               .peers = &listener->peers_,
+                                               .tls = [tls = listener->tls_] { return tls; },
                                                .silent_max = kMostStrangers,
                                                .strangers_max = kMostStrangers,
                                                .known_max = kMostStrangers,
                                                .unfinished_bytes_max = UINT64_MAX,
-                                               .first_byte = options.limits.greeting});
+                                               .first_byte = options.limits.greeting,
+                                               .greeting = options.limits.greeting});
   if (!port) return refused(options.address, port.error());
   listener->port_ = std::move(*port);
   return listener;
 }
 
 Status Listener::serve(const std::function<void(const std::string&)>& say) {
-  DoctorService service(options_, *port_, say);
+  DoctorService service(options_, *port_, peers_, say);
   grpc::ServerBuilder builder;
   const auto calls = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials_);
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      server_credentials());
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(options_.limits.greeting.count()));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfConnection);
@@ -81,7 +87,8 @@ Status Listener::serve(const std::function<void(const std::string&)>& say) {
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server) return {Code::kInternal, "--listen: gRPC does not start"};
-  port_->start([&](UniqueFd socket) { hand_over(std::move(socket), service, *calls); });
+  port_->start([&](UniqueFd socket) { hand_over(std::move(socket), *calls); },
+               [&](UniqueFd& socket) { return divert(socket, service); });
   const auto patient_until = Clock::now() + options_.patience;
   const auto is_alone = [&] {
     return options_.patience > milliseconds(0) && Clock::now() > patient_until &&

@@ -13,10 +13,7 @@
 #include "server/doctor/checks/checks.h"
 #include "server/doctor/peer/socket.h"
 #include "server/door/control_listener.h"
-
-namespace grpc {
-class ServerCredentials;
-}
+#include "server/door/control_peers.h"
 
 namespace phub::doctor {
 
@@ -50,7 +47,8 @@ class Listener {
   explicit Listener(const ListenOptions& options) : options_(options) {}
 
   const ListenOptions options_;
-  std::shared_ptr<grpc::ServerCredentials> credentials_;
+  server::ControlPeers peers_;
+  server::TlsContext tls_;  // null: plaintext
   std::unique_ptr<server::ControlListener> port_;
 };
 

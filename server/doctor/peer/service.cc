@@ -14,12 +14,9 @@ namespace {
 
 constexpr std::uint32_t kMostInBlock = 1U << 22U;
 
-// "127.0.0.1:40000", "[::1]:40000" of gRPC's "ipv4:127.0.0.1:40000", "ipv6:%5B::1%5D:40000".
-std::string address_of(const std::string& peer) {
-  std::string address = peer.substr(peer.find(':') + 1);
-  if (const auto at = address.find("%5B"); at != std::string::npos) address.replace(at, 3, "[");
-  if (const auto at = address.find("%5D"); at != std::string::npos) address.replace(at, 3, "]");
-  return address;
+// "127.0.0.1:40000", "[::1]:40000".
+std::string address_of(const server::ControlPeer& peer) {
+  return peer.address.substr(peer.address.find(':') + 1);
 }
 
 // Takes as long wherever they differ.
@@ -210,8 +207,9 @@ grpc::Status DoctorService::Meet(Context* context, const Visitor* visitor, Welco
     return to_grpc({Code::kResourceExhausted,
                     visit_ ? "busy with " + visit_->who() : "it measures with one peer only"});
   }
-  visit_.emplace(options_, address_of(context->peer()) + " (" +
-                               printable(visitor->host(), kMostHostBytes) + ")");
+  visit_.emplace(options_,
+                 address_of(peers_.find(context->peer()).value_or(server::ControlPeer())) + " (" +
+                     printable(visitor->host(), kMostHostBytes) + ")");
   token_ = make_token();
   heard_ = Clock::now();
   port_.know(context->peer(), "");  // its connection gives way to no stranger

@@ -64,10 +64,10 @@ class DoctorService final : public doctor_wire::Doctor::Service {
 
  public:
   // `say` is called with a line when a meeting begins and ends, one after another. `port` has the
-  // peers' connections.
+  // connections, `peers` says whose they are.
   DoctorService(const ListenOptions& options, server::ControlListener& port,
-                std::function<void(const std::string&)> say)
-      : options_(options), port_(port), say_(std::move(say)) {}
+                const server::ControlPeers& peers, std::function<void(const std::string&)> say)
+      : options_(options), port_(port), peers_(peers), say_(std::move(say)) {}
 
   // A connection whose first bytes have come. It is closed if they are not the meeting's token.
   void offer(UniqueFd socket);
@@ -97,6 +97,7 @@ class DoctorService final : public doctor_wire::Doctor::Service {
 
   const ListenOptions& options_;
   server::ControlListener& port_;
+  const server::ControlPeers& peers_;
   const std::function<void(const std::string&)> say_;
   mutable std::mutex mutex_;
   std::condition_variable has_come_;  // a connection

@@ -119,7 +119,7 @@ class Certificates(SecuredTest):
         self.assertFalse(self.said("event=key_is_open"))
         os.chmod(self.pki / "server/key.pem", 0o640)
         self.restart()
-        self.assertTrue(self.said("event=key_is_open"))
+        until(lambda: self.said("event=key_is_open"), "the log's thread writes it")
         self.assertTrue(self.said("mode=640"))
 
     def test_an_expiry_that_is_near_is_warned_of_and_every_one_is_a_metric(self):

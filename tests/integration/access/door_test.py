@@ -15,6 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 import strangers  # noqa: E402
+from frames import frame, head  # noqa: E402
 from processes import DEADLINE, JobTest, Server, find, run, until  # noqa: E402
 
 processes.BIN = pathlib.Path(sys.argv.pop(1))
@@ -122,27 +123,14 @@ class FileSizes(unittest.TestCase):
         self.assertIn("state_folder", server.stderr)
 
 
-def frame(kind, flags, stream, body):
-    return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
-
-
-def head(method):
-    """Of a call, HPACK without its tables."""
-    fields = {":method": "POST", ":scheme": "http", ":path": method, ":authority": "x",
-              "content-type": "application/grpc", "te": "trailers"}
-    return b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) +
-                    value.encode() for name, value in fields.items())
-
-
 class Caller:
-    """HTTP/2 by hand; `is_known`: one call of the connection has succeeded."""
+    """HTTP/2 by hand, of who is known: one call of the connection has succeeded."""
 
-    def __init__(self, address, is_known):
+    def __init__(self, address):
         self.stream = socket.create_connection(address, timeout=5)
         self.window, self.next = 65_535, 3
         self.stream.sendall(strangers.PREFACE + strangers.SETTINGS)
-        if is_known:
-            self.list_jobs()
+        self.list_jobs()
 
     def list_jobs(self):
         self.stream.sendall(frame(1, 4, 1, head("/phub.control.Admin/ListJobs")) +
@@ -195,11 +183,11 @@ class Caller:
 class HalfMessages(JobTest):
     METHOD = "/phub.control.Rendezvous/Heartbeat"
 
-    def half_calls(self, is_known, count):
+    def half_calls(self, count):
         """A connection with calls whose messages are announced and do not come whole, or None: the
         server has ended it meanwhile."""
         try:
-            caller = Caller(strangers.address_of(self.server.control), is_known)
+            caller = Caller(strangers.address_of(self.server.control))
             self.addCleanup(caller.stream.close)
             for _ in range(count):
                 caller.half_call(self.METHOD, 60_000)
@@ -207,15 +195,14 @@ class HalfMessages(JobTest):
             return None
         return caller
 
-    def test_they_take_no_memory_that_callers_need(self):
-        """Those of strangers, and those of callers who are known: 360 MB each."""
+    def test_those_of_callers_who_are_known_take_no_memory_that_others_need(self):
+        """360 MB; strangers' are in frames_test.py."""
         self.start(2, "tcp")
-        for is_known in (False, True):
-            before = self.server.resident()
-            callers = [self.half_calls(is_known, 90) for _ in range(66)]
-            until(lambda: any(caller is None or caller.is_over() for caller in callers),
-                  "the server looks who has sent too much")
-            self.assertLess(self.server.resident() - before, 200 << 10)  # KiB
+        before = self.server.resident()
+        callers = [self.half_calls(90) for _ in range(66)]
+        until(lambda: any(caller is None or caller.is_over() for caller in callers),
+              "the server looks who has sent too much")
+        self.assertLess(self.server.resident() - before, 200 << 10)  # KiB
         self.wait_for_rounds(50)
         self.assertTrue(all(w.poll() is None for w in self.workers))
 

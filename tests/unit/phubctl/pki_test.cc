@@ -68,16 +68,16 @@ TEST_CASE("files that do not fit are named before anybody connects") {
   const TlsFiles good{.ca = pki + "/server/ca.pem",
                       .certificate = pki + "/server/cert.pem",
                       .key = pki + "/server/key.pem"};
-  CHECK(server_credentials(good, true));
+  CHECK(read_server_tls(good));
   TlsFiles files = good;
   files.key = pki + "/admin/key.pem";
-  CHECK_THAT(server_credentials(files, true).error().message(),
+  CHECK_THAT(read_server_tls(files).error().message(),
              Contains("security.key") && Contains("is not the key of"));
   files.key = pki + "/none.pem";
-  CHECK_THAT(server_credentials(files, true).error().message(), Contains("none.pem"));
+  CHECK_THAT(read_server_tls(files).error().message(), Contains("none.pem"));
   files = good;
   files.ca.clear();
-  CHECK_FALSE(server_credentials(files, true));
+  CHECK_FALSE(read_server_tls(files));
   CHECK_THAT(channel_credentials(files).error().message(), Contains("security.ca"));
   folder.write("pki/garbage.pem", "garbage");
   files.ca = pki + "/garbage.pem";
