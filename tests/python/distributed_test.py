@@ -67,6 +67,10 @@ def reductions():
     mean = torch.full((2, 3), RANK * 2.0)
     dist.all_reduce(mean.t(), dist.ReduceOp.AVG)  # not contiguous
     same(mean, torch.full((2, 3), WORLD_SIZE - 1.0))
+    counts = torch.tensor([2**40 + RANK, -RANK, 7])  # as Lightning's sync_dist averages them
+    dist.all_reduce(counts, dist.ReduceOp.AVG)
+    rest = sum(range(WORLD_SIZE))
+    same(counts, torch.tensor([2**40 + rest // WORLD_SIZE, -(rest // WORLD_SIZE), 7]))
     with torch.inference_mode():
         outside = torch.full((3,), RANK * 2.0)
     dist.all_reduce(outside, dist.ReduceOp.AVG)
@@ -84,7 +88,7 @@ def reductions():
     same(sparse.to_dense(), torch.stack([torch.full((3,), 2.0 * (WORLD_SIZE - row)) for row in range(WORLD_SIZE)]))
     for wrong, op, said in ((torch.ones(2).to_sparse(), dist.ReduceOp.MAX, "MAX of sparse tensors"),
                             (torch.ones(2), dist.ReduceOp.BAND, "BAND is for integers"),
-                            (torch.ones(2, dtype=torch.int32), dist.ReduceOp.AVG, "AVG of torch.int32")):
+                            (torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG, "AVG of torch.bool")):
         try:
             dist.all_reduce(wrong, op)
         except (TypeError, RuntimeError) as error:
@@ -127,6 +131,28 @@ def copies():
     objects = [None] * WORLD_SIZE
     dist.all_gather_object(objects, {"rank": RANK, "text": "x" * RANK})
     assert [each["rank"] for each in objects] == list(range(WORLD_SIZE))
+
+
+def without_elements():
+    begin()
+    for shape in ((0,), (0, 3), (WORLD_SIZE, 0)):
+        for dtype in (torch.float32, torch.int64):
+            def empty(first=None):
+                return torch.zeros(shape if first is None else (first, *shape), dtype=dtype)
+            every = [empty() for _ in range(WORLD_SIZE)]
+            dist.all_reduce(empty())
+            dist.all_reduce(empty(), dist.ReduceOp.MAX)
+            dist.broadcast(empty(), 1)
+            dist.all_gather(every, empty())
+            dist.gather(empty(), every if RANK == 0 else None)
+            dist.scatter(empty(), every if RANK == 0 else None)
+            dist.reduce_scatter(empty(), every)
+            dist.all_to_all(every, every)
+            dist.all_to_all_single(empty(WORLD_SIZE), empty(WORLD_SIZE))
+            dist.distributed_c10d._get_default_group()._reduce_scatter_base(empty(), empty(WORLD_SIZE)).wait()
+            dist.distributed_c10d._get_default_group()._allgather_base(empty(WORLD_SIZE), empty()).wait()
+    dist.all_reduce(torch.zeros(0, 2).to_sparse())
+    dist.barrier()
 
 
 def side_by_side():
@@ -273,7 +299,7 @@ class DistributedTest(unittest.TestCase):
 
     def test_collectives(self):
         for workers in (2, 3):
-            for function in (reductions, copies, async_and_groups, side_by_side):
+            for function in (reductions, copies, async_and_groups, side_by_side, without_elements):
                 with self.subTest(function.__name__, workers=workers):
                     self.all_end_well(function, workers=workers)
 

@@ -20,7 +20,7 @@ from phub import _environment
 from phub.client import Client, Key
 from phub.errors import Error
 from phub.options import Options
-from phub.torch import _remap, _tensors
+from phub.torch import _callbacks, _remap, _tensors
 
 
 class _Reduced:
@@ -29,18 +29,14 @@ class _Reduced:
     def __init__(self, buffer: torch.Tensor) -> None:
         self.buffer = buffer
         self.failure: Optional[BaseException] = None
-        self._end: Any = torch.futures.Future()
+        self.end: Any = torch.futures.Future()
         # An error that is raised in `then` is the one that both 1.13 and 2 hand on to who called backward.
-        self.future: Any = self._end.then(lambda _: self._get())
+        self.future: Any = self.end.then(lambda _: self._get())
 
     def _get(self) -> torch.Tensor:
         if self.failure is not None:
             raise self.failure
         return self.buffer
-
-    def end(self, failure: Optional[BaseException]) -> None:
-        self.failure = failure
-        self._end.set_result(None)
 
 
 class _Reducer:
@@ -134,7 +130,8 @@ class _Reducer:
         ended, self._reduced = self._reduced, []
         self._failure = failure
         for each in ended:
-            each.end(failure)
+            each.failure = failure
+        _callbacks.complete_and_wait([each.end for each in ended])
 
 
 def ddp_hook(process_group: Any = None, shared_buckets: bool = False, **options: Any) -> Callable[[Any, Any], Any]:

@@ -6,15 +6,15 @@
 Servers come from PHUB_SERVERS, as phubrun sets it, credentials from PHUB_CREDENTIALS; rank and world size as with any
 backend. Each group is a job, which the first collective joins. README.md says which collectives there are.
 """
-import datetime
 import inspect
 from typing import Any
 
 import torch.distributed as dist
 
 from phub.torch.distributed._group import Group
+from phub.torch.distributed._names import DEVICES
 
-__all__ = ["Group", "monitored_barrier"]
+__all__ = ["Group", "monitored_barrier", "register"]
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -34,16 +34,20 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
         dist.monitored_barrier(group, timeout, wait_all_ranks)
 
 
-def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Group:
-    return Group(store, rank, size, timeout)
+def _create(given: Any, _: Any) -> Group:
+    """`given`: PyTorch's DistributedBackendOptions, which have the same group_id and ranks at every rank."""
+    label = f"group {given.group_id} of ranks {list(given.global_ranks_in_group)}"
+    return Group(given.store, given.group_rank, given.group_size, given.timeout, label)
 
 
-def _register() -> None:
-    register = dist.Backend.register_backend
+def register() -> None:
+    """Makes the backend known to PyTorch, which importing this module does. 2.14 and later call it by themselves."""
+    if hasattr(dist.Backend, "PHUB"):
+        return
+    add = dist.Backend.register_backend
     # 2 warns where it is not told for which devices; 1.13 does not ask.
-    more = {"devices": ["cpu", "cuda"]} if "devices" in inspect.signature(register).parameters else {}
-    register("phub", _create, **more)
+    more = {"devices": list(DEVICES)} if "devices" in inspect.signature(add).parameters else {}
+    add("phub", _create, extended_api=True, **more)
 
 
-if not hasattr(dist.Backend, "PHUB"):
-    _register()
+register()

@@ -4,7 +4,7 @@ from __future__ import annotations
 import datetime
 import os
 import uuid
-from typing import Any, Callable, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, List, Optional, Sequence, TypeVar, Union
 
 import torch
 import torch.distributed as dist
@@ -13,10 +13,13 @@ from phub.errors import Error
 from phub.options import Options
 from phub.torch.distributed import _peers, _reduce, _sparse
 from phub.torch.distributed._board import Board
+from phub.torch.distributed._compiled import never_compiled
 from phub.torch.distributed._exchange import Exchange
 from phub.torch.distributed._host import HostCopy, Moment, flat, overlap
 from phub.torch.distributed._messages import Receive, Send
 from phub.torch.distributed._monitor import Monitor
+from phub.torch.distributed._names import Named, with_new_names
+from phub.torch.distributed._trust import Agreement, SignedBoard, Trust
 from phub.torch.distributed._work import Collective, GroupThread, Pending, Several
 
 _SECONDS_MAX = 3600.0  # that the servers wait for a start
@@ -24,21 +27,35 @@ _NAME = "phub_job"
 _Begun = TypeVar("_Begun", bound=Pending)
 
 
-class Group(dist.ProcessGroup):  # type: ignore[misc]
+@never_compiled
+@with_new_names
+class Group(Named, dist.ProcessGroup):  # type: ignore[misc]
     """What torch.distributed calls. Collectives are made in the order of the calls, by a thread of the group's own.
     What a call raises at once was not begun, and is the caller's; what its work raises is final for the group."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str) -> None:
+        """`label`: of this group alone among those of its run, the same at every rank."""
         super().__init__(rank, size)
+        self.take_names(rank, size)
         self._rank, self._size = rank, size
         self._seconds = min(timeout.total_seconds(), _SECONDS_MAX)
+        first = _first_group()
         board = Board(store)
-        options = Options(job=_agree_on_name(board, rank, self._seconds), workers=size, worker_index=rank, rule="sum",
-                          timeout=self._seconds)
+        job = _agree_on_name(board if first is None else SignedBoard(board, first.trust, label, self._seconds), rank,
+                             self._seconds)
+        options = Options(job=job, workers=size, worker_index=rank, rule="sum", timeout=self._seconds)
         servers = options.for_c().servers.decode()
         self._thread = GroupThread(Exchange(options))
-        self._peers = _peers.Peers(board, rank, size, servers, self._seconds)
-        self._monitor = Monitor(board, rank, size)
+        if size == 1:
+            self.trust = Trust.alone()
+        elif first is not None:
+            self.trust = first.trust.for_group(job, self._seconds)
+        else:
+            self.trust = Trust()
+            self._thread.add(Agreement(self.trust, rank == 0))
+        signed = SignedBoard(board, self.trust, job, self._seconds)
+        self._peers = _peers.Peers(signed, self.trust, rank, size, servers, self._seconds)
+        self._monitor = Monitor(signed, rank, size)
         self._coalesced: Optional[List[Pending]] = None  # what was begun since _start_coalescing
 
     def getBackendName(self) -> str:
@@ -158,6 +175,9 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             _check_parts(outputs[0], self._size, "gather")
         return self._gather([(outputs[0] if is_root else [], inputs[0])])
 
+    def gather_into_tensor(self, output: torch.Tensor, source: torch.Tensor, opts: Any) -> Collective:
+        return self._gather([([output] if opts.rootRank == self._rank else [], source)])
+
     def _gather(self, pairs: Any) -> Collective:
         """(outputs, input): all ranks' inputs, one after another, into the outputs; none: they are not wanted here."""
         copies = []
@@ -193,7 +213,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]
             mine = own.get()
             whole = torch.cat([part.get() for part in parts]) if is_root else mine.repeat(self._size)
             received = exchange.broadcast(_reduce.raw(whole), is_root).view(mine.dtype)
-            own.put(received.split(mine.numel())[self._rank])
+            own.put(received[self._rank * mine.numel():(self._rank + 1) * mine.numel()])
         return self._begin(outputs, call)
 
     def alltoall_base(self, output: torch.Tensor, source: torch.Tensor, output_split: List[int], input_split: List[int],
@@ -263,12 +283,21 @@ def _check_parts(parts: Sequence[torch.Tensor], size: int, what: str) -> None:
         raise ValueError(f"phub: {what} has {len(parts)} tensors for {size} ranks; give one for each")
 
 
-def _agree_on_name(board: Board, rank: int, seconds: float) -> str:
+def _first_group() -> Optional["Group"]:
+    """The one whose secret the others are made of: None for itself, and where it is of another backend."""
+    default = dist.distributed_c10d._get_default_group() if dist.is_initialized() else None
+    return default if isinstance(default, Group) else None
+
+
+def _agree_on_name(board: Union[Board, SignedBoard], rank: int, seconds: float) -> str:
     """A name that no other group has, of this run or another."""
+    run = os.environ.get("PHUB_JOB", "")
     if rank == 0:
-        _peers.make_secret(board)
-        board.write(_NAME, f"{os.environ.get('PHUB_JOB', 'torch')}-group-{uuid.uuid4().hex[:12]}")
+        board.write(_NAME, f"{run or 'torch'}-group-{uuid.uuid4().hex[:12]}")
     name = board.read(_NAME, seconds)
     if name is None:
         raise Error(f"after a timeout of {seconds:g} s rank 0 has not begun the group")
+    if run and not name.startswith(f"{run}-group-"):
+        raise Error(f"the group's store names the job {name!r}, and this rank's PHUB_JOB is {run!r}: PHUB_JOB must be the same "
+                    "at every rank, and the store at MASTER_ADDR this run's own")
     return name

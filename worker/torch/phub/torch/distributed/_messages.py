@@ -9,6 +9,7 @@ from typing import Any, Counter, Dict, List, NamedTuple, Optional
 import torch
 
 from phub.errors import Error
+from phub.torch.distributed._compiled import never_compiled
 from phub.torch.distributed._host import HostCopy
 from phub.torch.distributed._work import Pending
 
@@ -25,6 +26,7 @@ def memory(data: torch.Tensor) -> memoryview:
     return memoryview((ctypes.c_char * size).from_address(data.data_ptr()) if size else b"").cast("B")
 
 
+@never_compiled
 class Send(Pending):
     """The tensor is read until it is over."""
 
@@ -44,6 +46,7 @@ class Send(Pending):
         self.line.give_up(self)
 
 
+@never_compiled
 class Receive(Pending):
     """`source` None: from any rank."""
 
@@ -103,7 +106,7 @@ class Mailbox:
 
     def __init__(self, others: int) -> None:
         self._others = others
-        self._lock = threading.RLock()  # who is told that a recv is over may call the next
+        self._lock = threading.RLock()  # want_again calls want
         self._announced: List[Announced] = []  # that nobody has asked for
         self._counts: Counter[int] = collections.Counter()  # of these, by rank
         self._wanted: List[Receive] = []  # for which nothing has come

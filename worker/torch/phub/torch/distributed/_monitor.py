@@ -6,13 +6,13 @@ import time
 from typing import List
 
 from phub.errors import Error
-from phub.torch.distributed._board import Board
+from phub.torch.distributed._trust import SignedBoard
 
 
 class Monitor:
     """One thread at a time."""
 
-    def __init__(self, board: Board, rank: int, size: int) -> None:
+    def __init__(self, board: SignedBoard, rank: int, size: int) -> None:
         self._board, self._rank, self._size = board, rank, size
         self._count = 0
 

@@ -1,13 +1,12 @@
 """send and recv between the ranks of a group: a port of each rank that uses them, opened when it first does.
 
-Addresses and a secret, which keeps strangers out, are on the group's board. What goes over these connections is not
-encrypted.
+Addresses are on the group's board. Both ends of a connection prove that they have the group's secret. What goes over these
+connections is not encrypted.
 """
 from __future__ import annotations
 
 import atexit
 import hmac
-import ipaddress
 import os
 import secrets
 import socket
@@ -20,55 +19,44 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 
 from phub.errors import Error, ForkedError
-from phub.torch.distributed._board import Board
+from phub.torch.distributed._addresses import is_loopback, own_address, reachable
 from phub.torch.distributed._lines import Absent, Incoming, Outgoing, end, exactly, start, wait_for_threads
 from phub.torch.distributed._messages import Mailbox, Receive, Send
+from phub.torch.distributed._trust import SignedBoard, Trust
 
-_SECRET = "secret of the peers"
-_SECRET_BYTES = 32
-_RANK = struct.Struct("<I")
+_NONCE_BYTES = 32
+_HELLO = struct.Struct(f"<I{_NONCE_BYTES}s")  # who has connected, and what the other is to sign
+_PROOF_BYTES = 64
 _GREETING = 10.0  # seconds for who has connected to say who it is
 _STRANGERS_MAX = 32  # that have not said so yet, or as many as there are ranks
 _PATIENCE = 2.0  # seconds for the threads when the interpreter ends
 
 
-def make_secret(board: Board) -> None:
-    """Rank 0's, before anybody sends."""
-    board.write(_SECRET, secrets.token_hex(_SECRET_BYTES))
+class _Proof:
+    """What both ends of a connection sign: neither end's signature is any other's, nor one of another connection."""
 
+    def __init__(self, trust: Trust, to: int, said: bytes, answer: bytes, seconds: float) -> None:
+        """`to`: the rank that was connected to; `said`: the whole hello of who connected; `answer`: the other's nonce."""
+        self._parts = to, said.hex(), answer.hex()
+        self._trust, self._seconds = trust, seconds
 
-def own_address(servers: str) -> Tuple[socket.AddressFamily, str]:
-    """Of this host, for the others: PHUB_PEER_ADDRESS, or that from which it reaches the first of the servers."""
-    chosen = os.environ.get("PHUB_PEER_ADDRESS")
-    host, _, port = (chosen + ":9" if chosen else servers.split(",")[0].strip()).rpartition(":")
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
-    except OSError as failure:
-        raise Error(f"send and recv: {host} has no address ({failure}); give this host's in PHUB_PEER_ADDRESS") from None
-    for family, kind, protocol, _, address in found:
-        if chosen:
-            return family, str(address[0])
-        with socket.socket(family, kind, protocol) as probe:
-            try:
-                probe.connect(address)  # of a datagram socket: nothing is sent
-            except OSError:
-                continue
-            return family, probe.getsockname()[0]
-    raise Error(f"send and recv: this host has no way to {host}; give its own address in PHUB_PEER_ADDRESS")
+    def of(self, end: str) -> bytes:
+        return self._trust.sign("peer", end, *self._parts, seconds=self._seconds).encode()
 
 
 class _Door:
     """Where the others' connections come in; it belongs to its thread."""
 
-    def __init__(self, family: socket.AddressFamily, host: str, secret: bytes, size: int, mailbox: Mailbox) -> None:
-        self._secret, self._size, self._mailbox = secret, size, mailbox
+    def __init__(self, where: Tuple[socket.AddressFamily, str], trust: Trust, rank: int, size: int, mailbox: Mailbox) -> None:
+        self._trust, self._rank, self._size, self._mailbox = trust, rank, size, mailbox
         self._strangers: Dict[int, socket.socket] = {}  # by descriptor, in the order in which they came
         self._lock = threading.Lock()
         self._is_closed = False
         self._open: Dict[int, socket.socket] = {}  # by descriptor
         self._process = os.getpid()
+        family, host = where
         self._listener = socket.create_server((host, 0), family=family, backlog=min(size + 16, 4096))
-        self.address = self._listener.getsockname()[:2]
+        self.port: int = self._listener.getsockname()[1]
         start(self._run, "phub peers")
 
     def close(self) -> None:
@@ -104,12 +92,11 @@ class _Door:
         line: Optional[Incoming] = None
         with stream:
             try:
-                said = exactly(stream, len(self._secret) + _RANK.size, time.monotonic() + _GREETING)
-                (rank,) = _RANK.unpack(said[len(self._secret):])
-                if hmac.compare_digest(said[:len(self._secret)], self._secret) and rank < self._size:
+                rank = self._proved(stream, time.monotonic() + _GREETING)
+                if rank is not None:
                     _settle(stream)
                     line = Incoming(self._mailbox, rank, stream)
-            except OSError:
+            except (OSError, Error):
                 pass  # a stranger
             finally:
                 self._forget(stream)
@@ -123,6 +110,18 @@ class _Door:
             with self._lock:
                 del self._open[stream.fileno()]
 
+    def _proved(self, stream: socket.socket, deadline: float) -> Optional[int]:
+        """Which rank it is."""
+        said = exactly(stream, _HELLO.size, deadline)
+        (rank, _) = _HELLO.unpack(said)
+        if rank >= self._size or rank == self._rank:
+            return None
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        proof = _Proof(self._trust, self._rank, said, nonce, _GREETING)
+        stream.sendall(nonce + proof.of("answers"))
+        is_proved = hmac.compare_digest(exactly(stream, _PROOF_BYTES, deadline), proof.of("connects"))
+        return rank if is_proved else None
+
 
 def _settle(stream: socket.socket) -> None:
     stream.settimeout(None)
@@ -133,17 +132,21 @@ def _settle(stream: socket.socket) -> None:
 class _Ways:
     """What there is when a rank has sent or received; nobody here knows Peers, so these go when that goes."""
 
-    def __init__(self, board: Board, rank: int, size: int, servers: str, patience: float) -> None:
-        self._board, self._rank, self._patience = board, rank, patience
-        self._secret = bytes.fromhex(self._read(_SECRET, "nobody has begun the group"))
+    def __init__(self, board: SignedBoard, trust: Trust, rank: int, size: int, servers: str, patience: float) -> None:
+        self._board, self._trust, self._rank, self._patience = board, trust, rank, patience
         self.mailbox = Mailbox(size - 1)
-        family, host = own_address(servers)
+        where = own_address(servers)
+        self._host = where[1]
         try:
-            self._door = _Door(family, host, self._secret, size, self.mailbox)
+            self._door = _Door(where, trust, rank, size, self.mailbox)
         except OSError as failure:
-            raise Error(f"send and recv: no port can be opened at {host}: {failure}; give an address of this host in "
+            raise Error(f"send and recv: no port can be opened at {self._host}: {failure}; give an address of this host in "
                         "PHUB_PEER_ADDRESS") from None
-        board.write(f"peer {rank}", f"{self._door.address[1]} {self._door.address[0]} {socket.gethostname()}")
+        try:
+            board.write(f"peer {rank}", f"{self._door.port} {self._host} {socket.gethostname()}")
+        except BaseException:
+            self._door.close()
+            raise
         self._to: Dict[int, Outgoing] = {}
 
     def to(self, rank: int) -> Outgoing:
@@ -161,21 +164,33 @@ class _Ways:
         for each in list(self._to.values()):
             each.close()
 
-    def _read(self, name: str, otherwise: str) -> str:
-        said = self._board.read(name, self._patience)
-        if said is None:
-            raise Absent(f"after a timeout of {self._patience:g} s {otherwise}")
-        return said
-
     def _connect(self, rank: int) -> socket.socket:
-        port, host, machine = self._read(f"peer {rank}", "it neither sends nor receives").split(" ", 2)
-        if ipaddress.ip_address(host.partition("%")[0]).is_loopback and machine != socket.gethostname():
+        said = self._board.read(f"peer {rank}", self._patience)
+        if said is None:
+            raise Absent(f"after a timeout of {self._patience:g} s it neither sends nor receives")
+        port, host, machine = said.split(" ", 2)
+        is_here = machine == socket.gethostname()
+        if is_loopback(host) and not is_here:
             raise Error(f"its address, {host}, holds on {machine} alone; give one that this host reaches in its "
                         "PHUB_PEER_ADDRESS")
-        stream = socket.create_connection((host, int(port)), timeout=self._patience)
+        deadline = time.monotonic() + self._patience
+        stream = socket.create_connection((reachable(host, self._host, is_here), int(port)), timeout=self._patience)
+        try:
+            self._prove(stream, rank, deadline)
+        except BaseException:
+            stream.close()
+            raise
         _settle(stream)
-        stream.sendall(self._secret + _RANK.pack(self._rank))
         return stream
+
+    def _prove(self, stream: socket.socket, rank: int, deadline: float) -> None:
+        hello = _HELLO.pack(self._rank, secrets.token_bytes(_NONCE_BYTES))
+        stream.sendall(hello)
+        said = exactly(stream, _NONCE_BYTES + _PROOF_BYTES, deadline)
+        proof = _Proof(self._trust, rank, hello, said[:_NONCE_BYTES], self._patience)
+        if not hmac.compare_digest(said[_NONCE_BYTES:], proof.of("answers")):
+            raise Error("who answers at its address is no rank of the group")
+        stream.sendall(proof.of("connects"))
 
 
 def _close(ways: Dict[str, _Ways], process: int) -> None:
@@ -187,9 +202,9 @@ def _close(ways: Dict[str, _Ways], process: int) -> None:
 class Peers:
     """Any thread."""
 
-    def __init__(self, board: Board, rank: int, size: int, servers: str, patience: float) -> None:
+    def __init__(self, board: SignedBoard, trust: Trust, rank: int, size: int, servers: str, patience: float) -> None:
         """`servers` as in Options; `patience`: seconds for a message."""
-        self._board, self._rank, self._size = board, rank, size
+        self._board, self._trust, self._rank, self._size = board, trust, rank, size
         self._servers, self._patience = servers, patience
         self._lock = threading.Lock()
         self._ways: Dict[str, _Ways] = {}  # empty, or the one
@@ -221,7 +236,8 @@ class Peers:
             raise ValueError(f"phub: rank {self._rank} of {self._size} cannot send to rank {peer}, or receive from it")
         with self._lock:
             if not self._ways:
-                self._ways["the one"] = _Ways(self._board, self._rank, self._size, self._servers, self._patience)
+                self._ways["the one"] = _Ways(self._board, self._trust, self._rank, self._size, self._servers,
+                                              self._patience)
             ways = self._ways["the one"]
             if peer is not None:
                 ways.to(peer)  # when it has gone a recv is told too

@@ -29,8 +29,8 @@ def check(tensor: torch.Tensor, op: str) -> None:
     """Raises TypeError, before anything is exchanged."""
     if op in ("BAND", "BOR", "BXOR") and (tensor.is_floating_point() or tensor.is_complex()):
         raise TypeError(f"phub: {op} is for integers, not for {tensor.dtype}")
-    if op == "AVG" and not (tensor.is_floating_point() or tensor.is_complex()):
-        raise TypeError(f"phub: AVG of {tensor.dtype} would lose bits; use SUM, and divide")
+    if op == "AVG" and tensor.dtype == torch.bool:
+        raise TypeError("phub: AVG of torch.bool is not there; convert it to a number")
     if op in ("MIN", "MAX") and tensor.is_complex():
         raise TypeError(f"phub: complex numbers have no {op}")
 
@@ -52,4 +52,7 @@ def reduced(exchange: Exchange, own: torch.Tensor, op: str, rank: int, ranks: in
         total = _OPS["SUM" if op == "AVG" else op](total, part)
     if total.numel() != own.numel():
         raise Error("phub: ranks have tensors of different sizes")
-    return total / ranks if op == "AVG" else total
+    if op != "AVG":
+        return total
+    is_integer = not (total.is_floating_point() or total.is_complex())
+    return torch.div(total, ranks, rounding_mode="trunc" if is_integer else None)

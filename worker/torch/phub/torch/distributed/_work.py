@@ -16,6 +16,8 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from phub.errors import Error, ForkedError
+from phub.torch import _callbacks
+from phub.torch.distributed._compiled import never_compiled
 from phub.torch.distributed._exchange import Exchange
 
 _SLICE = 0.1  # seconds; a wait looks at signals so often
@@ -24,6 +26,7 @@ _ASKED_MAX = 2  # that somebody has
 _PATIENCE = 2.0  # seconds for the thread when the interpreter ends
 
 
+@never_compiled
 class Pending(_Work):  # type: ignore[misc]
     """Something that is over one day. wait() raises what went wrong. Any thread."""
 
@@ -36,19 +39,22 @@ class Pending(_Work):  # type: ignore[misc]
         self._failure: Optional[BaseException] = None
         self._kept: Optional[Kept] = None
         self._is_over = threading.Event()
-        self._end: Any = torch.futures.Future()
-        # An error that is raised in `then` is the one that both 1.13 and 2 hand on.
-        self._future: Any = self._end.then(lambda _: self._get())
+        self._lock = threading.Lock()
+        self._end: Any = None  # the future that is completed, and what callers have of it, once one has asked
+        self._future: Any = None
 
     def keep_in(self, kept: "Kept") -> None:
         kept.add(self)
         self._kept = kept
 
     def finish(self, failure: Optional[BaseException]) -> None:
-        """Once."""
+        """Once. Callbacks of the future run in another thread, and may wait for what this thread does next."""
         self._failure = failure
-        self._is_over.set()
-        self._end.set_result(None)
+        with self._lock:
+            self._is_over.set()
+            end = self._end
+        if end is not None:
+            _callbacks.complete([end])
 
     def _get(self) -> List[torch.Tensor]:
         if self._failure is not None:
@@ -94,7 +100,16 @@ class Pending(_Work):  # type: ignore[misc]
     def get_future(self) -> Any:
         if self._kept is not None:
             self._kept.was_asked(self)
-        return self._future
+        with self._lock:
+            if self._future is None:
+                end: Any = torch.futures.Future()
+                # An error that is raised in `then` is the one that both 1.13 and 2 hand on.
+                self._future = end.then(lambda _: self._get())
+                if not self._is_over.is_set():
+                    self._end = end
+                    return self._future
+                _callbacks.complete_and_wait([end])
+            return self._future
 
     def result(self) -> List[torch.Tensor]:
         return self._tensors
@@ -109,6 +124,7 @@ class Pending(_Work):  # type: ignore[misc]
         return self.source_rank()
 
 
+@never_compiled
 class Several(Pending):
     """Over when all of these are."""
 
@@ -144,6 +160,7 @@ class Kept:
             self._asked.append(work)
 
 
+@never_compiled
 class Collective(Pending):
     """What a group's thread makes."""
 
