@@ -97,6 +97,21 @@ def accumulates(folder):
     cases.keep(model, folder)
 
 
+def refused():
+    """What would be rounded, or is not exchanged, in the first iteration."""
+    dist.init_process_group("gloo")
+    for model, data in ((torch.nn.Linear(3, 2).double(), torch.ones(4, 3).double()),
+                        (torch.nn.Embedding(10, 3, sparse=True), torch.tensor([1, 2]))):
+        parallel = DistributedDataParallel(model)
+        parallel.register_comm_hook(None, phub.torch.ddp_hook())
+        for _ in range(2):
+            try:
+                parallel(data).sum().backward()
+            except RuntimeError as error:
+                print("said", error, flush=True)
+    dist.barrier()
+
+
 def one_dies():
     model, _ = distributed()
     for step in range(STEPS):
@@ -166,6 +181,13 @@ class DdpHookTest(unittest.TestCase):
     def test_two_groups_of_a_run_have_two_jobs(self):
         for status, _, error in together(self, own_group):
             self.assertEqual(status, 0, error)
+
+    def test_what_would_be_rounded_is_refused(self):
+        for status, said, error in together(self, refused):
+            self.assertEqual(status, 0, error)
+            self.assertEqual(said.count("have gradients of torch.float64, which float32 would round; train them in float32"), 2, said)
+            self.assertEqual(said.count("shape (10, 3) has sparse gradients, which are not exchanged; make its module with "
+                                        "sparse=False"), 2, said)
 
     def test_who_died_is_named_by_backward(self):
         (status, _, error), _ = together(self, one_dies)

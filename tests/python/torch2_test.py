@@ -48,7 +48,7 @@ def collectives():
     dist.all_to_all_single(exchanged, mine)
     at_root = [torch.zeros(4) for _ in range(WORLD_SIZE)] if RANK == 0 else None
     dist.gather(mine, at_root)
-    if hasattr(dist, "gather_single") and dist.get_backend() == "phub":  # Gloo does not have it
+    if hasattr(dist, "gather_single") and type(dist.group.WORLD) is not dist.ProcessGroup:  # neither Gloo nor a mixed group has it
         single = torch.zeros(4 * WORLD_SIZE) if RANK == 0 else None
         dist.gather_single(mine, single)
         assert RANK or torch.equal(single, torch.cat(at_root))
@@ -150,6 +150,37 @@ def all_of_it(folder, backend):
     dist.destroy_process_group()
 
 
+def mixed():
+    """A backend for each device: each has its own tensors, and neither replaces the other."""
+    try:
+        begin("cpu:phub,cuda:gloo")
+    except RuntimeError as error:
+        assert VERSION < TAKES_BACKENDS_OF_PYTHON, error
+        assert "would replace cuda:gloo by phub for every device" in str(error), error
+        return
+    assert VERSION >= TAKES_BACKENDS_OF_PYTHON
+    group = dist.group.WORLD
+    names = [group._get_backend(torch.device(device)).name() for device in ("cpu", "cuda")]
+    assert names == ["phub", "gloo"], names
+    own = torch.ones(3)
+    dist.all_reduce(own)
+    assert (own == WORLD_SIZE).all()
+    few = dist.new_group([0, 1])
+    collectives()
+    functional()
+    dist.broadcast(own, 1, group=few)
+    work = dist.isend(own, (RANK + 1) % WORLD_SIZE)
+    dist.recv(own, (RANK - 1) % WORLD_SIZE)
+    work.wait()
+    dist.monitored_barrier()
+    try:
+        dist.all_reduce(own, dist.ReduceOp.BAND)
+    except TypeError as error:
+        assert "BAND is for integers" in str(error), error
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def entry_points(folder):
     """What pip would write of them."""
     try:
@@ -171,6 +202,8 @@ class Torch2Test(unittest.TestCase):
         folder = temporary_folder(self)
         if entry_points(folder):
             os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+        for status, _, error in together(self, mixed):
+            self.assertEqual(status, 0, error)
         for backend in ("gloo", "phub"):
             for status, _, error in together(self, all_of_it, folder, backend):
                 self.assertEqual(status, 0, error)

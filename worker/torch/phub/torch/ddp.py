@@ -23,6 +23,22 @@ from phub.options import Options
 from phub.torch import _callbacks, _remap, _tensors
 
 
+# float32 is what is exchanged: it has all of these, and their sums are rounded once.
+_EXACT = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _refusal(bucket: Any) -> Optional[Error]:
+    """Why a bucket is not exchanged."""
+    shapes = ", ".join(str(tuple(each.shape)) for each in bucket.parameters())
+    if bucket.buffer().layout != torch.strided:
+        return Error(f"ddp_hook: the parameter of shape {shapes} has sparse gradients, which are not exchanged; make its module "
+                     "with sparse=False, or train without the hook")
+    if bucket.buffer().dtype not in _EXACT:
+        return Error(f"ddp_hook: parameters of shape {shapes} have gradients of {bucket.buffer().dtype}, which float32 would "
+                     "round; train them in float32, or without the hook")
+    return None
+
+
 class _Reduced:
     """One bucket of this iteration, and the future that DDP has of it."""
 
@@ -55,6 +71,12 @@ class _Reducer:
 
     def reduce(self, bucket: Any) -> Any:
         """One bucket, in DDP's order. The future of its mean."""
+        refusal = _refusal(bucket)
+        if refusal is not None:
+            refused = _Reduced(bucket.buffer().detach())
+            refused.failure = refusal
+            _callbacks.complete_and_wait([refused.end])
+            return refused.future
         if self._is_first_iteration:
             self._is_first_iteration = not bucket.is_last()
             return default_hooks.allreduce_hook(self._group, bucket)
@@ -139,7 +161,8 @@ def ddp_hook(process_group: Any = None, shared_buckets: bool = False, **options:
 
     The first iteration uses `process_group` (None: the default one), as does DDP itself for buffers and first
     parameters; the job is joined in the second. `options` are Options' fields; `servers` comes from PHUB_SERVERS, rank
-    and number of workers from the process group. Each hook is a job of its own. Errors are raised by backward, as
+    and number of workers from the process group. Each hook is a job of its own. Gradients are float32, float16 or bfloat16;
+    others, and sparse ones, are an error. Errors are raised by backward, as
     RuntimeError with the message of the Error, and are final.
 
     `shared_buckets`: on the CPU, where /dev/shm has room for a bucket of each of the host's workers, buckets are the memory

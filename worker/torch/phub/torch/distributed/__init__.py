@@ -9,10 +9,12 @@ backend. Each group is a job, which the first collective joins. README.md says w
 import inspect
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
-from phub.torch.distributed._group import Group
-from phub.torch.distributed._names import DEVICES
+from phub.errors import Error
+from phub.torch.distributed._group import Calls, DeviceBackend, Group, calls_of
+from phub.torch.distributed._names import DEVICES, HAS_BACKENDS_OF_PYTHON
 
 __all__ = ["Group", "monitored_barrier", "register"]
 
@@ -27,17 +29,33 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     if group == dist.GroupMember.NON_GROUP_MEMBER:
         return
     # torch's own default group: what it gives out under public names differs between 1.13 and 2.
-    own = dist.distributed_c10d._get_default_group() if group is None else group
-    if isinstance(own, Group):
-        own.monitored_barrier(timeout, wait_all_ranks)
+    own = calls_of(dist.distributed_c10d._get_default_group() if group is None else group)
+    if own is not None:
+        Calls.monitored_barrier(own, timeout, wait_all_ranks)
     else:
         dist.monitored_barrier(group, timeout, wait_all_ranks)
 
 
-def _create(given: Any, _: Any) -> Group:
+def _create(given: Any, _: Any) -> Any:
     """`given`: PyTorch's DistributedBackendOptions, which have the same group_id and ranks at every rank."""
     label = f"group {given.group_id} of ranks {list(given.global_ranks_in_group)}"
-    return Group(given.store, given.group_rank, given.group_size, given.timeout, label)
+    own = given.store, given.group_rank, given.group_size, given.timeout, label
+    others = _other_backends()
+    if not others:
+        return Group(*own)
+    if not HAS_BACKENDS_OF_PYTHON:
+        raise Error(f"init_process_group: PyTorch {torch.__version__} would replace {others} by phub for every device; give "
+                    '"phub" alone and the other backend to new_group(backend=...), or install PyTorch 2.14 or later')
+    return DeviceBackend(*own)
+
+
+def _other_backends() -> str:
+    """Those that init_process_group or new_group was given for other devices: nothing but its own frame has them."""
+    frame = inspect.currentframe()
+    while frame is not None and "backend_config" not in frame.f_locals:
+        frame = frame.f_back
+    devices = {} if frame is None else frame.f_locals["backend_config"].get_device_backend_map()
+    return ", ".join(f"{device}:{backend}" for device, backend in devices.items() if backend != "phub")
 
 
 def register() -> None:

@@ -18,7 +18,7 @@ from phub.torch.distributed._exchange import Exchange
 from phub.torch.distributed._host import HostCopy, Moment, flat, overlap
 from phub.torch.distributed._messages import Receive, Send
 from phub.torch.distributed._monitor import Monitor
-from phub.torch.distributed._names import Named, with_new_names
+from phub.torch.distributed._names import BackendOfPyTorch, Named, with_new_names
 from phub.torch.distributed._trust import Agreement, SignedBoard, Trust
 from phub.torch.distributed._work import Collective, GroupThread, Pending, Several
 
@@ -29,14 +29,13 @@ _Begun = TypeVar("_Begun", bound=Pending)
 
 @never_compiled
 @with_new_names
-class Group(Named, dist.ProcessGroup):  # type: ignore[misc]
+class Calls:
     """What torch.distributed calls. Collectives are made in the order of the calls, by a thread of the group's own.
     What a call raises at once was not begun, and is the caller's; what its work raises is final for the group."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str) -> None:
         """`label`: of this group alone among those of its run, the same at every rank."""
-        super().__init__(rank, size)
-        self.take_names(rank, size)
+        super().__init__(rank, size)  # type: ignore[call-arg]  # of PyTorch's class
         self._rank, self._size = rank, size
         self._seconds = min(timeout.total_seconds(), _SECONDS_MAX)
         first = _first_group()
@@ -274,6 +273,32 @@ class Group(Named, dist.ProcessGroup):  # type: ignore[misc]
         return Several(works)
 
 
+class Group(Named, Calls, dist.ProcessGroup):  # type: ignore[misc]
+    """A process group whose only backend this is."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str) -> None:
+        super().__init__(store, rank, size, timeout, label)
+        self.take_names(rank, size)
+
+
+class DeviceBackend(Calls, BackendOfPyTorch):  # type: ignore[misc]
+    """One of a process group's backends, for tensors of its device. PyTorch hands on nothing of the works that the calls
+    return but wait and get_future."""
+
+    def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
+        super().monitored_barrier(opts.timeout, wait_all_ranks)
+
+
+def calls_of(group: Any) -> Optional[Calls]:
+    """None: the group's backend for the CPU is not of this kind."""
+    if not isinstance(group, Calls) and hasattr(group, "_get_backend"):  # 2
+        try:
+            group = group._get_backend(torch.device("cpu"))
+        except RuntimeError:
+            return None
+    return group if isinstance(group, Calls) else None
+
+
 def _op_of(opts: Any) -> str:
     return "SUM" if opts is None else _reduce.name_of(opts.reduceOp)
 
@@ -283,10 +308,9 @@ def _check_parts(parts: Sequence[torch.Tensor], size: int, what: str) -> None:
         raise ValueError(f"phub: {what} has {len(parts)} tensors for {size} ranks; give one for each")
 
 
-def _first_group() -> Optional["Group"]:
+def _first_group() -> Optional[Calls]:
     """The one whose secret the others are made of: None for itself, and where it is of another backend."""
-    default = dist.distributed_c10d._get_default_group() if dist.is_initialized() else None
-    return default if isinstance(default, Group) else None
+    return calls_of(dist.distributed_c10d._get_default_group()) if dist.is_initialized() else None
 
 
 def _agree_on_name(board: Union[Board, SignedBoard], rank: int, seconds: float) -> str:

@@ -36,10 +36,11 @@ def _made_by_python(name: str) -> Any:
 
 
 _Backend = _made_by_python("Backend")  # since 2.14
+HAS_BACKENDS_OF_PYTHON = _Backend is not object
 
 
-class _Face(_Backend):  # type: ignore[misc,valid-type]
-    """Stands for the group where PyTorch asks for a backend. It has no calls: PyTorch makes these at the group."""
+class BackendOfPyTorch(_Backend):  # type: ignore[misc,valid-type]
+    """What PyTorch asks a backend that is written in Python."""
 
     # PyTorch's own properties of these names ask this class, for ever.
     supports_coalescing = supports_splitting = supports_shrinking = supports_reconfigure = supports_window = False
@@ -47,6 +48,10 @@ class _Face(_Backend):  # type: ignore[misc,valid-type]
 
     def getBackendName(self) -> str:
         return "phub"
+
+
+class _Face(BackendOfPyTorch):
+    """Stands for a group where PyTorch asks for its backend. It has no calls: PyTorch makes these at the group."""
 
 
 class _NamedByPyTorch:
@@ -89,7 +94,7 @@ class _NamedByItself:
         return self
 
 
-Named: Any = _NamedByPyTorch if _Backend is not object else _NamedByItself
+Named: Any = _NamedByPyTorch if HAS_BACKENDS_OF_PYTHON else _NamedByItself
 
 
 def with_new_names(group: _Class) -> _Class:
