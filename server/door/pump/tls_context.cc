@@ -54,8 +54,11 @@ int choose_http2(SSL*, const unsigned char** chosen, unsigned char* length,
 
 // A CA without a list of revocations has revoked nothing.
 int allow_missing_list(int is_good, X509_STORE_CTX* store) {
-  if (is_good == 0 && X509_STORE_CTX_get_error(store) == X509_V_ERR_UNABLE_TO_GET_CRL) return 1;
-  return is_good;
+  if (is_good != 0 || X509_STORE_CTX_get_error(store) != X509_V_ERR_UNABLE_TO_GET_CRL) {
+    return is_good;
+  }
+  X509_STORE_CTX_set_error(store, X509_V_OK);  // or the connection keeps it as its result
+  return 1;
 }
 
 // The certificate, and those behind it that lead to the CA.
