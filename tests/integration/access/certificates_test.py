@@ -153,6 +153,11 @@ class Certificates(SecuredTest):
         _, error = worker.communicate(timeout=DEADLINE)
         self.assertEqual(worker.returncode, 1, error)
 
+    def test_a_ca_without_a_list_has_revoked_nothing(self):
+        (self.folder / "crls").mkdir()
+        self.restart('crl_folder: "crls"')
+        self.assertTrue(self.answers())
+
     def test_revocations_under_other_names_than_openssl_looks_for_are_refused(self):
         authority = Authority(self.folder / "authority", self.pki / "ca")
         authority.publish(self.folder / "crls")
