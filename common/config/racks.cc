@@ -232,6 +232,9 @@ void check_racks(const ServerConfig& config, ConfigCheck& check) {
   for (const char* const field : {"nonce_file", "tenant", "require_encryption"}) {
     security.unused_unless(false, field, "between racks");
   }
+  security.require(!config.rack_security().has_token_file(), "token_file",
+                   "would go to whoever the directory names; show a certificate of the role rack "
+                   "instead (`phubctl pki issue FOLDER NAME --role rack`): certificate and key");
   ConfigCheck directory = check.nested("directory", config.directory());
   if (config.directory().has_etcd()) {
     directory.unused_unless(false, "racks", "beside etcd");

@@ -20,7 +20,7 @@ std::optional<Principal> Access::by_certificate(const Credentials& credentials) 
     return Principal{.role = Role::kAdmin, .name = "anybody at " + credentials.peer};
   }
   const auto role = parse_role(credentials.certificate_unit);
-  const bool is_enough = role == Role::kAdmin || role == Role::kObserver ||
+  const bool is_enough = role == Role::kAdmin || role == Role::kObserver || role == Role::kRack ||
                          (role == Role::kWorker && !tokens_required_);
   if (!is_enough) return std::nullopt;
   return Principal{.role = *role,

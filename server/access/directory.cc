@@ -63,6 +63,21 @@ Result<Tenant> TenantDirectory::set(const std::string& name, const Quotas& quota
   return tenant;
 }
 
+Result<Tenant> TenantDirectory::share(const std::string& name, const std::string& shared_id) {
+  if (!shared_id.empty()) PHUB_RETURN_IF_ERROR(validate_tenant_name("shared_id", shared_id));
+  const std::lock_guard change(change_mutex_);
+  PHUB_ASSIGN_OR_RETURN(Tenant tenant, find(name));
+  if (tenant.id == 0) {
+    return Status(Code::kFailedPrecondition,
+                  "shared_id: the default tenant is the same in all racks; leave it out");
+  }
+  PHUB_RETURN_IF_ERROR(store_.share_tenant(tenant.id, shared_id));
+  tenant.shared_id = shared_id;
+  const std::lock_guard lock(mutex_);
+  tenants_[name] = tenant;
+  return tenant;
+}
+
 Status TenantDirectory::remove(const std::string& name) {
   const std::lock_guard change(change_mutex_);
   PHUB_ASSIGN_OR_RETURN(const Tenant tenant, find(name));

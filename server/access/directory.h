@@ -32,6 +32,8 @@ class TenantDirectory {
   // Errors: kAlreadyExists; kInvalidArgument names the field.
   Result<Tenant> create(const std::string& name, const Quotas& quotas);
   Result<Tenant> set(const std::string& name, const Quotas& quotas);
+  // Tenant::shared_id. Errors: those, and kFailedPrecondition for the default tenant.
+  Result<Tenant> share(const std::string& name, const std::string& shared_id);
   // Its tokens and saved jobs go from the store too. Errors: kFailedPrecondition for the default.
   Status remove(const std::string& name);
 

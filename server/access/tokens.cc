@@ -23,7 +23,7 @@ Result<NewToken> Tokens::create(Role role, const std::optional<Tenant>& owner,
                                 const std::string& label, std::uint64_t lifetime_s,
                                 const Publish& publish) {
   if (!label.empty()) PHUB_RETURN_IF_ERROR(validate_tenant_name("label", label));
-  if (role == Role::kWorker) {
+  if (role == Role::kWorker || role == Role::kRack) {
     return Status(Code::kInvalidArgument, "role: tokens are for admin, tenant or observer");
   }
   if (lifetime_s > kLifetimeMax) {

@@ -126,7 +126,7 @@ void declare_pki(CLI::App& app, LocalCommand& command) {
       "  phubctl pki issue pki server2 --role server --host rack2.example --host 10.0.0.8");
   declare_common(issue, *options);
   issue.add_option("name", options->name, "Name in the certificate, and of the folder")->required();
-  issue.add_option("--role", options->role, "admin, observer, worker or server")
+  issue.add_option("--role", options->role, "admin, observer, worker, rack or server")
       ->capture_default_str();
   do_with(issue, command, options, pki_issue);
 }

@@ -27,6 +27,10 @@ void declare_quotas(CLI::App& command, TenantOptions& tenant) {
       .add_option("--weight", tenant.weight,
                   "Its share of a core beside other tenants' (1 to 1000), for jobs from now on")
       ->type_name("N");
+  command
+      .add_option("--shared-id", tenant.shared_id,
+                  "The same word at all racks' servers, where the tenant is one; \"\": not shared")
+      ->type_name("WORD");
 }
 
 void declare_changes(CLI::App& tenants, const std::shared_ptr<TenantArguments>& options,

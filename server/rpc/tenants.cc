@@ -31,6 +31,7 @@ void TenantAdmin::fill(const Tenant& tenant, control::TenantInfo& message) const
   message.mutable_quotas()->set_disk_mib(tenant.quotas.disk_mib);
   if (snapshots_ != nullptr) message.set_disk_bytes(snapshots_->bytes_of(tenant));
   message.set_created_unix_seconds(tenant.created_unix_s);
+  message.set_shared_id(tenant.shared_id);
   const Usage usage = table_.usage.of(tenant.name);
   message.set_live_jobs(usage.jobs);
   message.set_connections(usage.connections);
@@ -63,8 +64,14 @@ Status TenantAdmin::CreateTenant(Call& call, const control::CreateTenantRequest&
                                  control::CreateTenantReply& reply) {
   PHUB_RETURN_IF_ERROR(has_tenants());
   call.changed = request.name();
-  PHUB_ASSIGN_OR_RETURN(const Tenant created,
+  if (!request.shared_id().empty()) {
+    PHUB_RETURN_IF_ERROR(validate_tenant_name("shared_id", request.shared_id()));
+  }
+  PHUB_ASSIGN_OR_RETURN(Tenant created,
                         tenancy_->directory.create(request.name(), quotas_from(request.quotas())));
+  if (!request.shared_id().empty()) {
+    PHUB_ASSIGN_OR_RETURN(created, tenancy_->directory.share(created.name, request.shared_id()));
+  }
   fill(created, *reply.mutable_tenant());
   return {};
 }
@@ -105,7 +112,10 @@ Status TenantAdmin::SetTenant(Call& call, const control::SetTenantRequest& reque
   if (request.has_jobs()) quotas.jobs = request.jobs();
   if (request.has_weight()) quotas.weight = request.weight();
   if (request.has_disk_mib()) quotas.disk_mib = request.disk_mib();
-  PHUB_ASSIGN_OR_RETURN(const Tenant changed, tenancy_->directory.set(tenant.name, quotas));
+  PHUB_ASSIGN_OR_RETURN(Tenant changed, tenancy_->directory.set(tenant.name, quotas));
+  if (request.has_shared_id()) {
+    PHUB_ASSIGN_OR_RETURN(changed, tenancy_->directory.share(tenant.name, request.shared_id()));
+  }
   fill(changed, *reply.mutable_tenant());
   return {};
 }
@@ -133,7 +143,7 @@ Status TenantAdmin::CreateToken(Call& call, const control::CreateTokenRequest& r
   PHUB_RETURN_IF_ERROR(has_tenants());
   call.changed = (request.tenant().empty() ? request.role() : request.tenant()) + " token ";
   const auto role = parse_role(request.role().empty() ? "tenant" : request.role());
-  if (!role || *role == Role::kWorker) {
+  if (!role || *role == Role::kWorker || *role == Role::kRack) {
     return {Code::kInvalidArgument,
             "role: \"" + printable(request.role(), 64) + "\" is none of admin, tenant, observer"};
   }

@@ -12,7 +12,7 @@
 
 namespace phub::server {
 
-inline constexpr std::array<std::string_view, 3> kMigrations = {R"(
+inline constexpr std::array<std::string_view, 4> kMigrations = {R"(
 CREATE TABLE tenants (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, memory_mib INTEGER NOT NULL,
   connections INTEGER NOT NULL, jobs INTEGER NOT NULL, weight INTEGER NOT NULL,
@@ -130,10 +130,16 @@ DROP TABLE tenants_1;
 )",
                                                                 R"(
 CREATE INDEX audit_by_principal ON audit (by_admin, principal, id);
+)",
+                                                                R"(
+CREATE TABLE shared_tenants (
+  tenant INTEGER NOT NULL PRIMARY KEY REFERENCES tenants (id),
+  shared_id TEXT NOT NULL CHECK (length(shared_id) BETWEEN 1 AND 64),
+  sum BLOB AS (phub_sum('shared_tenants', tenant, shared_id)) STORED) STRICT;
 )"};
 
 // Each names what is wrong, a row for each fault; without rows all is well.
-inline constexpr std::array<std::string_view, 14> kChecks = {
+inline constexpr std::array<std::string_view, 15> kChecks = {
     "SELECT 'total of ' || name FROM totals WHERE sum IS NOT phub_sum('totals', name, rows, parts)",
     "SELECT 'rows of tenants' WHERE (SELECT rows || ' ' || parts FROM totals WHERE name = "
     "'tenants') "
@@ -149,6 +155,8 @@ inline constexpr std::array<std::string_view, 14> kChecks = {
     "IS NOT (SELECT count(*) || ' ' || coalesce(sum(phub_part(sum)), 0) FROM audit)",
     "SELECT 'tenant ' || id FROM tenants WHERE sum IS NOT phub_sum('tenants', id, name, "
     "memory_mib, connections, jobs, weight, disk_mib, created)",
+    "SELECT 'shared id of tenant ' || tenant FROM shared_tenants WHERE sum IS NOT "
+    "phub_sum('shared_tenants', tenant, shared_id)",
     "SELECT 'token ' || id FROM tokens WHERE sum IS NOT phub_sum('tokens', id, role, tenant, "
     "label, hash, created, expires, revoked)",
     "SELECT 'job ' || id FROM jobs WHERE sum IS NOT phub_sum('jobs', id, epoch, tenant, spec, "

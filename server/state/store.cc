@@ -101,7 +101,8 @@ Result<std::uint64_t> Store::reserve_ids(Need need, std::string_view counter, st
 Result<std::vector<Tenant>> Store::tenants() {
   const std::lock_guard lock(mutex_);
   Statement query = database_->prepare(
-      "SELECT id, name, memory_mib, connections, jobs, weight, disk_mib, created FROM tenants");
+      "SELECT id, name, memory_mib, connections, jobs, weight, disk_mib, created, shared_id "
+      "FROM tenants LEFT JOIN shared_tenants ON tenant = id");
   return query.rows<Tenant>([&] {
     return Tenant{.id = query.integer<std::uint32_t>(0),
                   .name = query.text(1),
@@ -110,7 +111,20 @@ Result<std::vector<Tenant>> Store::tenants() {
                              .jobs = query.integer<std::uint32_t>(4),
                              .weight = query.integer<std::uint32_t>(5),
                              .disk_mib = query.integer<std::uint64_t>(6)},
-                  .created_unix_s = query.integer(7)};
+                  .created_unix_s = query.integer(7),
+                  .shared_id = query.text(8)};
+  });
+}
+
+Status Store::share_tenant(std::uint32_t id, const std::string& shared_id) {
+  return change(Need::kOrdinary, [&]() -> Status {
+    if (shared_id.empty()) {
+      return database_->prepare("DELETE FROM shared_tenants WHERE tenant = ?").bind(id).run();
+    }
+    return database_
+        ->prepare("INSERT OR REPLACE INTO shared_tenants (tenant, shared_id) VALUES (?, ?)")
+        .bind(id, shared_id)
+        .run();
   });
 }
 
@@ -147,7 +161,7 @@ Status Store::remove_tenant(std::uint32_t id) {
   return change(Need::kUrgent, [&]() -> Status {
     for (const std::string_view sql :
          {"DELETE FROM tokens WHERE tenant = ?", "DELETE FROM jobs WHERE tenant = ?",
-          "DELETE FROM tenants WHERE id = ?"}) {
+          "DELETE FROM shared_tenants WHERE tenant = ?", "DELETE FROM tenants WHERE id = ?"}) {
       PHUB_RETURN_IF_ERROR(database_->prepare(sql).bind(id).run());
     }
     return {};

@@ -98,7 +98,8 @@ class Store {
   Result<std::vector<Tenant>> tenants();
   Result<std::uint32_t> add_tenant(const Tenant& tenant);  // its id
   Status set_quotas(std::uint32_t id, const Quotas& quotas);
-  Status remove_tenant(std::uint32_t id);  // and its tokens and jobs
+  Status share_tenant(std::uint32_t id, const std::string& shared_id);  // empty: with nobody
+  Status remove_tenant(std::uint32_t id);                               // and its tokens and jobs
 
   Result<std::vector<Token>> tokens();
   // Errors: kFailedPrecondition if its tenant is not there any more.

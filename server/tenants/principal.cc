@@ -12,11 +12,12 @@ struct RoleWords {
   std::string_view reach;
 };
 // By Role.
-constexpr std::array<RoleWords, 4> kRoles = {{
+constexpr std::array<RoleWords, 5> kRoles = {{
     {"admin", "does everything"},
     {"tenant", "creates, joins, reads and closes its own jobs"},
     {"observer", "reads"},
     {"worker", "joins jobs"},
+    {"rack", "joins jobs as another rack's server"},
 }};
 
 const RoleWords& words_of(Role role) { return kRoles.at(static_cast<std::size_t>(role)); }
@@ -26,7 +27,8 @@ const RoleWords& words_of(Role role) { return kRoles.at(static_cast<std::size_t>
 std::string_view name_of(Role role) { return words_of(role).name; }
 
 std::optional<Role> parse_role(std::string_view word) {
-  for (const Role role : {Role::kAdmin, Role::kTenant, Role::kObserver, Role::kWorker}) {
+  for (const Role role :
+       {Role::kAdmin, Role::kTenant, Role::kObserver, Role::kWorker, Role::kRack}) {
     if (name_of(role) == word) return role;
   }
   return std::nullopt;
@@ -37,11 +39,13 @@ bool has_right(Role role, Right right) {
     case Role::kAdmin:
       return true;
     case Role::kTenant:
-      return right != Right::kAdminister;
+      return right != Right::kAdminister && right != Right::kJoinAsRack;
     case Role::kObserver:
       return right == Right::kRead;
     case Role::kWorker:
       return right == Right::kJoin;
+    case Role::kRack:
+      return right == Right::kJoinAsRack;
   }
   return false;
 }
@@ -58,6 +62,7 @@ bool can_see(const Principal& principal, std::string_view tenant) {
     case Role::kTenant:
       return principal.tenant == tenant;
     case Role::kWorker:
+    case Role::kRack:
       return false;
     default:
       return true;
@@ -66,7 +71,7 @@ bool can_see(const Principal& principal, std::string_view tenant) {
 
 bool can_see(const Principal& principal, std::optional<std::uint32_t> tenant_id) {
   if (principal.role == Role::kTenant) return tenant_id == principal.tenant_id;
-  return principal.role != Role::kWorker;
+  return principal.role != Role::kWorker && principal.role != Role::kRack;
 }
 
 std::string namespace_of(const Principal& principal, const std::string& tenant) {

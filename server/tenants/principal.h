@@ -18,12 +18,14 @@ enum class Role : std::uint8_t {
   kTenant,    // its own jobs
   kObserver,  // sees everything, changes nothing
   kWorker,    // joins jobs; only certificates have this role
+  kRack,      // another rack's server, joins jobs as that; only certificates have this role
 };
 
 enum class Right : std::uint8_t {
   kRead,        // jobs that it may see, and the server
   kChangeJobs,  // create and close
   kJoin,
+  kJoinAsRack,  // for whatever tenant
   kAdminister,  // tenants, tokens, drain, audit
 };
 
@@ -35,7 +37,7 @@ struct Principal {
 };
 
 std::string_view name_of(Role role);
-std::optional<Role> parse_role(std::string_view word);  // admin, tenant, observer, worker
+std::optional<Role> parse_role(std::string_view word);  // admin, tenant, observer, worker, rack
 
 bool has_right(Role role, Right right);
 

@@ -28,6 +28,9 @@ struct Tenant {
   std::string name = std::string(kDefaultTenant);
   Quotas quotas = {};
   std::int64_t created_unix_s = 0;
+  // The same at the servers of all racks where this tenant is one; empty: it is this server's
+  // alone.
+  std::string shared_id = {};
 };
 
 // What a tenant's live jobs take.

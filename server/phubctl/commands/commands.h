@@ -118,6 +118,7 @@ struct TenantOptions {
   std::string name;
   std::optional<std::uint64_t> memory_mib, disk_mib;
   std::optional<std::uint32_t> connections, jobs, weight;
+  std::optional<std::string> shared_id;
   bool close_jobs = false;
 };
 

@@ -66,6 +66,9 @@ std::string tenant_text(const Reply& reply) {
 
 std::string inspection_text(const control::InspectTenantReply& reply) {
   std::string text = tenant_text(reply);
+  if (!reply.tenant().shared_id().empty()) {
+    text += fmt::format("shared with other racks as {}\n", reply.tenant().shared_id());
+  }
   if (reply.tokens_size() > 0) text += "\n" + tokens_text(reply.tokens());
   Table jobs(">ID|JOB|STATE");
   for (const control::JobInfo& job : reply.jobs()) {
@@ -143,6 +146,7 @@ Status create_tenant(const Session& session, const TenantOptions& options) {
   request.set_name(options.name);
   request.mutable_quotas()->set_weight(1);
   set_quotas(options, *request.mutable_quotas());
+  if (options.shared_id) request.set_shared_id(*options.shared_id);
   return session.show(&Stub::CreateTenant, request, tenant_text<control::CreateTenantReply>);
 }
 
@@ -161,6 +165,7 @@ Status set_tenant(const Session& session, const TenantOptions& options) {
   control::SetTenantRequest request;
   request.set_name(options.name);
   set_quotas(options, request);
+  if (options.shared_id) request.set_shared_id(*options.shared_id);
   return session.show(&Stub::SetTenant, request, tenant_text<control::SetTenantReply>);
 }
 

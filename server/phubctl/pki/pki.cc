@@ -1,8 +1,11 @@
 #include "server/phubctl/pki/pki.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -90,9 +93,10 @@ Status pki_init(const PkiOptions& options, bool as_json) {
 
 Status pki_issue(const PkiOptions& options, bool as_json) {
   const std::string& role = options.role;
-  if (role != "admin" && role != "observer" && role != "worker" && role != "server") {
+  constexpr std::array kIssued = {"admin", "observer", "worker", "rack", "server"};
+  if (std::find(kIssued.begin(), kIssued.end(), role) == kIssued.end()) {
     return {Code::kInvalidArgument,
-            fmt::format("--role: \"{}\" is none of admin, observer, worker, server", role)};
+            fmt::format("--role: \"{}\" is none of {}", role, fmt::join(kIssued, ", "))};
   }
   if ((role == "server") == options.hosts.empty()) {
     return {Code::kInvalidArgument,

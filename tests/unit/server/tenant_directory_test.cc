@@ -111,4 +111,29 @@ TEST_CASE("quotas that were changed are there after a restart, each of them") {
   CHECK(quotas.weight == 8);
 }
 
+TEST_CASE("a tenant's shared id is there after a restart, and goes with the tenant") {
+  const TemporaryDirectory folder;
+  const std::string state = folder.path / "state";
+  {
+    const auto store = std::move(*Store::open(state));
+    TenantDirectory tenants(*store);
+    REQUIRE(tenants.load().ok());
+    REQUIRE(tenants.create("red", {}));
+    REQUIRE(tenants.create("blue", {}));
+    CHECK(tenants.share("red", "first")->shared_id == "first");
+    CHECK(tenants.share("red", "red-of-all")->shared_id == "red-of-all");
+    CHECK(tenants.share("blue", "blue")->shared_id == "blue");
+    CHECK(tenants.share("blue", "")->shared_id.empty());
+    CHECK_THAT(tenants.share("red", "a b").error().message(), Contains("shared_id"));
+    CHECK_THAT(tenants.share("default", "x").error().message(), Contains("leave it out"));
+  }
+  const auto store = std::move(*Store::open(state));
+  TenantDirectory tenants(*store);
+  REQUIRE(tenants.load().ok());
+  CHECK(tenants.find("red")->shared_id == "red-of-all");
+  CHECK(tenants.find("blue")->shared_id.empty());
+  REQUIRE(tenants.remove("red").ok());
+  CHECK(tenants.create("red", {})->shared_id.empty());
+}
+
 }  // namespace phub::server

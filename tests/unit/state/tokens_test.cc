@@ -60,8 +60,10 @@ TEST_CASE("a token's id and its secret are parted by a dash, after the prefix") 
 TEST_CASE("tokens are for people and tenants, and end within a hundred years or never") {
   Fixture f;
   constexpr std::uint64_t kCentury = 100ULL * 365 * 24 * 3600;
-  CHECK_THAT(f.tokens.create(Role::kWorker, {}, "", 0).error().message(),
-             Contains("tokens are for admin, tenant or observer"));
+  for (const Role role : {Role::kWorker, Role::kRack}) {
+    CHECK_THAT(f.tokens.create(role, {}, "", 0).error().message(),
+               Contains("tokens are for admin, tenant or observer"));
+  }
   CHECK(f.tokens.create(Role::kAdmin, {}, "", kCentury));
   CHECK_THAT(f.tokens.create(Role::kAdmin, {}, "", kCentury + 1).error().message(),
              Contains("lifetime_seconds"));
@@ -119,22 +121,25 @@ TEST_CASE("tokens end when they expire, are revoked, or their tenant goes") {
 TEST_CASE("each role has its rights and no more") {
   struct Row {
     Role role;
-    bool read, change, join, administer;
+    bool read, change, join, administer, join_as_rack;
   };
-  for (const Row& row :
-       {Row{Role::kAdmin, true, true, true, true}, Row{Role::kTenant, true, true, true, false},
-        Row{Role::kObserver, true, false, false, false},
-        Row{Role::kWorker, false, false, true, false}}) {
+  for (const Row& row : {Row{Role::kAdmin, true, true, true, true, true},
+                         Row{Role::kTenant, true, true, true, false, false},
+                         Row{Role::kObserver, true, false, false, false, false},
+                         Row{Role::kWorker, false, false, true, false, false},
+                         Row{Role::kRack, false, false, false, false, true}}) {
     CHECK(has_right(row.role, Right::kRead) == row.read);
     CHECK(has_right(row.role, Right::kChangeJobs) == row.change);
     CHECK(has_right(row.role, Right::kJoin) == row.join);
     CHECK(has_right(row.role, Right::kAdminister) == row.administer);
+    CHECK(has_right(row.role, Right::kJoinAsRack) == row.join_as_rack);
     CHECK(parse_role(name_of(row.role)) == row.role);
   }
   const Principal red{.role = Role::kTenant, .tenant = "red"};
   CHECK(can_see(red, "red"));
   CHECK_FALSE(can_see(red, "blue"));
   CHECK_FALSE(can_see({.role = Role::kWorker}, "default"));
+  CHECK_FALSE(can_see({.role = Role::kRack}, "default"));
   CHECK(namespace_of(red, "") == "red");
   CHECK(namespace_of({.role = Role::kAdmin}, "") == "default");
 }
@@ -153,6 +158,7 @@ TEST_CASE("a token decides, else the certificate, else nobody") {
   CHECK(strict.authenticate(both)->name == "token 1 (ci)");
   CHECK(strict.authenticate(certificate("admin"))->role == Role::kAdmin);
   CHECK(strict.authenticate(certificate("observer"))->role == Role::kObserver);
+  CHECK(strict.authenticate(certificate("rack"))->role == Role::kRack);
   CHECK(open.authenticate(certificate("worker"))->role == Role::kWorker);
   CHECK(open.authenticate({})->role == Role::kAdmin);
   for (const std::string unit : {"worker", "server", "tenant", ""}) {

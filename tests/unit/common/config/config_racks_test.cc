@@ -88,6 +88,11 @@ TEST_CASE("a rack and a directory need each other") {
              StartsWith("s.textproto:1:1: advertise_address: has no effect without rack"));
 }
 
+TEST_CASE("a token between racks is refused, for the directory says who would receive it") {
+  CHECK_THAT(error_of(in_rack_a(kRackA) + "rack_security { token_file: \"t\" }"),
+             Contains("rack_security.token_file") && Contains("pki issue"));
+}
+
 TEST_CASE("a server that is listed by another address gives it as advertise_address") {
   const std::string directory = "directory { racks { name: \"a\" servers: \"a1.example:7400\" } }";
   CHECK_THAT(error_of("rack: \"a\"\nadvertise_address: \"a2.example:7400\"\n" + directory),
