@@ -18,14 +18,14 @@
 #include "common/memory/exported_memory.h"
 #include "common/memory/memory.h"
 #include "common/plan/plan.h"
-#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/heartbeats.h"
 
 namespace phub::client {
 
 // What they connect; all of it outlives the links.
 struct LinkedJob {
   const Membership& membership;
-  HeartbeatThread& heartbeat;
+  Heartbeats& heartbeat;
   std::shared_ptr<const Plan> plan;
   DataType wire_type = DataType::kFloat32;
   transport::CongestionControl congestion_control = {};

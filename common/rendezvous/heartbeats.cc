@@ -1,28 +1,52 @@
-#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/heartbeats.h"
 
 #include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "common/rendezvous/pulse.h"
 
 namespace phub::client {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-HeartbeatThread::HeartbeatThread(Membership& membership, milliseconds deadline)
-    : membership_(membership),
-      deadline_(deadline),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+namespace {
 
-HeartbeatThread::~HeartbeatThread() {
-  thread_.request_stop();
-  wake_.notify_all();
+constexpr milliseconds kIntervalMax{1000};
+
+Status reason_of_end(const Beat& beat) {
+  return {Code::kAborted, beat.reason.empty() ? "the job has ended" : beat.reason};
 }
 
-Status HeartbeatThread::failure() const {
+}  // namespace
+
+// A pulse that ends at once waits until all are there, to end them.
+Heartbeats::Heartbeats(Membership& membership, milliseconds deadline)
+    : membership_(membership), deadline_(deadline) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t server = 0; server < membership_.servers.size(); ++server) {
+    const milliseconds asked = membership_.joined[server].heartbeat_interval;
+    const PulseOptions options{.interval = std::min(kIntervalMax, asked), .deadline = deadline_};
+    pulses_.push_back(std::make_unique<Pulse>(
+        *membership_.servers[server], options,
+        [this, server](const Result<Beat>& last) { on_end(server, last); },
+        [this](const Beat& beat) { note(beat); }));
+  }
+}
+
+Heartbeats::~Heartbeats() {
+  std::vector<std::unique_ptr<Pulse>> pulses;
+  const std::lock_guard lock(mutex_);
+  pulses = std::exchange(pulses_, {});
+}
+
+Status Heartbeats::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-Status HeartbeatThread::leavers() const {
+Status Heartbeats::leavers() const {
   const std::lock_guard lock(mutex_);
   std::string names;
   for (const std::uint32_t worker : left_) {
@@ -31,63 +55,44 @@ Status HeartbeatThread::leavers() const {
   return {Code::kAborted, names + " left the job: no further round can complete"};
 }
 
-void HeartbeatThread::fail(const Status& status, std::size_t server) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.ok()) return;
-    failure_ = status;
-    failed_by_ = server;
-  }
+void Heartbeats::fail(const Status& status, std::size_t server) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = status;
+  failed_by_ = server;
+  for (const auto& pulse : pulses_) pulse->stop();
   failed_.store(true, std::memory_order_release);
 }
 
-Status HeartbeatThread::ask(std::size_t server, milliseconds timeout) {
-  const std::lock_guard lock(beat_mutex_);
+void Heartbeats::note(const Beat& beat) {
+  if (beat.left.empty()) return;
+  const std::lock_guard lock(mutex_);
+  left_ = beat.left;
+  someone_left_.store(true, std::memory_order_release);
+}
+
+void Heartbeats::on_end(std::size_t server, const Result<Beat>& last) {
+  if (last) return fail(reason_of_end(*last), server);
+  fail({Code::kUnavailable,
+        "server " + membership_.servers[server]->address() + " is lost: " + last.error().message()},
+       server);
+}
+
+Status Heartbeats::ask(std::size_t server, milliseconds timeout) {
+  const std::lock_guard lock(ask_mutex_);
   const auto beat = membership_.servers[server]->heartbeat(timeout);
   if (!beat) return beat.error();
-  if (!beat->left.empty()) {
-    const std::lock_guard left_lock(mutex_);
-    left_ = beat->left;
-    someone_left_.store(true, std::memory_order_release);
-  }
-  if (beat->running) return {};
-  return {Code::kAborted, beat->reason.empty() ? "the job has ended" : beat->reason};
+  note(*beat);
+  return beat->running ? Status() : reason_of_end(*beat);
 }
 
-void HeartbeatThread::run(const std::stop_token& stop) {
-  milliseconds interval{1000};
-  for (const JoinInfo& joined : membership_.joined) {
-    if (joined.heartbeat_interval.count() > 0)
-      interval = std::min(interval, joined.heartbeat_interval);
-  }
-  std::vector<Clock::time_point> answered(membership_.servers.size(), Clock::now());
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  while (!stop.stop_requested() && !failed()) {
-    for (std::size_t server = 0; server < answered.size(); ++server) {
-      const Status status = ask(server, interval);
-      if (status.ok()) {
-        answered[server] = Clock::now();
-      } else if (status.code() == Code::kAborted) {
-        fail(status, server);
-      } else if (Clock::now() - answered[server] > deadline_) {
-        fail({Code::kUnavailable,
-              "server " + membership_.servers[server]->address() + " is lost: " + status.message()},
-             server);
-      }
-    }
-    if (failed()) break;
-    wake_.wait_for(lock, stop, interval, [] { return false; });
-  }
-}
-
-Status HeartbeatThread::check(std::uint32_t server) {
+Status Heartbeats::check(std::uint32_t server) {
   const Status status = ask(server, milliseconds(1000));
   if (status.code() == Code::kAborted) fail(status, server);
   return failed() ? failure() : Status();
 }
 
-Status HeartbeatThread::diagnose(std::uint32_t server, std::uint32_t core) {
+Status Heartbeats::diagnose(std::uint32_t server, std::uint32_t core) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok() && failed_by_ == server) return failure_;

@@ -1,13 +1,13 @@
 // Keeps a worker's membership alive at every server, and learns why a job has ended.
 //
-// Its own thread beats at the servers' interval. Any thread may ask for the failure or a diagnosis.
+// A pulse for each server beats at that server's interval, so a server that replies late delays no
+// heartbeat elsewhere. Any thread may ask for the failure or a diagnosis.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "common/base/status.h"
@@ -15,13 +15,15 @@
 
 namespace phub::client {
 
-class HeartbeatThread {
+class Pulse;
+
+class Heartbeats {
  public:
   // A server that does not reply for `deadline` is lost.
-  HeartbeatThread(Membership& membership, std::chrono::milliseconds deadline);
-  ~HeartbeatThread();
-  HeartbeatThread(const HeartbeatThread&) = delete;
-  HeartbeatThread& operator=(const HeartbeatThread&) = delete;
+  Heartbeats(Membership& membership, std::chrono::milliseconds deadline);
+  ~Heartbeats();
+  Heartbeats(const Heartbeats&) = delete;
+  Heartbeats& operator=(const Heartbeats&) = delete;
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Status failure() const;
@@ -39,22 +41,23 @@ class HeartbeatThread {
   Status diagnose(std::uint32_t server, std::uint32_t core);
 
  private:
-  void run(const std::stop_token& stop);
   // What a server says of the job; OK if it is running.
   Status ask(std::size_t server, std::chrono::milliseconds timeout);
+  void note(const Beat& beat);
+  void on_end(std::size_t server, const Result<Beat>& last);
+  // The first failure counts, and ends all pulses.
   void fail(const Status& status, std::size_t server);
 
   Membership& membership_;
-  std::chrono::milliseconds deadline_;
+  const std::chrono::milliseconds deadline_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> someone_left_{false};
-  mutable std::mutex mutex_;  // of what is below
+  std::mutex ask_mutex_;      // one question at a time for each process
+  mutable std::mutex mutex_;  // of all below
   Status failure_;
   std::size_t failed_by_ = 0;  // the server that said it, or did not reply
   std::vector<std::uint32_t> left_;
-  std::mutex beat_mutex_;  // one call at a time for each process
-  std::condition_variable_any wake_;
-  std::jthread thread_;
+  std::vector<std::unique_ptr<Pulse>> pulses_;  // by server
 };
 
 }  // namespace phub::client

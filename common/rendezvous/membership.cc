@@ -1,7 +1,7 @@
 #include "common/rendezvous/membership.h"
 
 #include <algorithm>
-#include <future>
+#include <utility>
 
 namespace phub::client {
 
@@ -29,26 +29,37 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
     return Status(Code::kInvalidArgument, "servers: give at least one control address");
   }
   const auto start = std::chrono::steady_clock::now();
-  Membership membership;
-  const auto join_next = [&](const std::string& address) -> Status {
-    PHUB_ASSIGN_OR_RETURN(auto rendezvous,
-                          Rendezvous::create(address, security, membership.servers.size(), stop));
-    const JoinInfo* const joined =
-        base == nullptr ? nullptr : &base->joined[membership.servers.size()];
-    PHUB_ASSIGN_OR_RETURN(JoinInfo info,
-                          rendezvous->join(job, remaining(start, timeout), worker_index, joined));
-    worker_index = static_cast<std::int32_t>(info.worker_index);
-    membership.servers.push_back(std::move(rendezvous));
-    membership.joined.push_back(std::move(info));
-    return {};
-  };
+  Membership all;
   for (const std::string& address : addresses) {
-    const Status joined = join_next(address);
-    if (joined.ok()) continue;
-    leave_all(membership);
-    return joined;
+    PHUB_ASSIGN_OR_RETURN(auto server,
+                          Rendezvous::create(address, security, all.servers.size(), stop));
+    all.servers.push_back(std::move(server));
   }
-  return membership;
+  const auto begin = [&](std::size_t server) {
+    const JoinInfo* const joined = base == nullptr ? nullptr : &base->joined[server];
+    return all.servers[server]->begin_join(job, remaining(start, timeout), worker_index, joined);
+  };
+  PHUB_ASSIGN_OR_RETURN(JoinInfo first, begin(0)());
+  worker_index = static_cast<std::int32_t>(first.worker_index);
+  std::vector<Result<JoinInfo>> joined{std::move(first)};
+  std::vector<Later<Result<JoinInfo>>> others;
+  for (std::size_t server = 1; server < all.servers.size(); ++server) {
+    others.push_back(begin(server));
+  }
+  for (const auto& other : others) joined.push_back(other());
+  Membership membership;
+  Status failure;
+  for (std::size_t server = 0; server < joined.size(); ++server) {
+    if (!joined[server]) {
+      if (failure.ok()) failure = joined[server].error();
+      continue;
+    }
+    membership.servers.push_back(std::move(all.servers[server]));
+    membership.joined.push_back(std::move(*joined[server]));
+  }
+  if (failure.ok()) return membership;
+  leave_all(membership);
+  return failure;
 }
 
 Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership, const JobSpec& job,
@@ -61,18 +72,24 @@ Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership, 
     loads.insert(loads.end(), load.begin(), load.end());
   }
   PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(plan_input(job, cores, loads)));
+  std::vector<Later<Status>> asked;
   for (std::uint32_t s = 0; s < membership.servers.size(); ++s) {
-    PHUB_RETURN_IF_ERROR(membership.servers[s]->ready(cores, loads, s, plan.hash, timeout));
+    asked.push_back(membership.servers[s]->begin_ready(cores, loads, s, plan.hash, timeout));
   }
+  for (const auto& ready : asked) PHUB_RETURN_IF_ERROR(ready());
   return std::make_shared<const Plan>(std::move(plan));
 }
 
 Status start_all(const Membership& membership, const std::string& job,
                  const std::vector<std::string>& transport_reasons, milliseconds timeout) {
-  const Rendezvous& first = *membership.servers.front();
+  std::vector<Later<Status>> asked;
   for (std::size_t s = 0; s < membership.servers.size(); ++s) {
-    Rendezvous& server = *membership.servers[s];
-    PHUB_RETURN_IF_ERROR(server.start(timeout, transport_reasons[s]));
+    asked.push_back(membership.servers[s]->begin_start(timeout, transport_reasons[s]));
+  }
+  for (const auto& started : asked) PHUB_RETURN_IF_ERROR(started());
+  const Rendezvous& first = *membership.servers.front();
+  for (const auto& each : membership.servers) {
+    const Rendezvous& server = *each;
     if (server.rounds_before() == first.rounds_before()) continue;
     return {Code::kFailedPrecondition,
             "job " + job + " has " + std::to_string(first.rounds_before()) +
@@ -85,26 +102,26 @@ Status start_all(const Membership& membership, const std::string& job,
 
 Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
                                               milliseconds timeout) {
-  std::vector<std::future<Result<std::string>>> asked;
+  std::vector<Later<Result<Rendezvous::Files>>> asked;
   for (const auto& server : membership.servers) {
-    asked.push_back(std::async(std::launch::async, [&server, round, timeout] {
-      return server->snapshot(round, timeout);
-    }));
+    asked.push_back(server->begin_snapshot(round, timeout));
   }
-  std::vector<Result<std::string>> replies;
-  for (auto& reply : asked) replies.push_back(reply.get());
+  std::vector<Result<Rendezvous::Files>> replies;
+  for (const auto& reply : asked) replies.push_back(reply());
   std::vector<std::string> files;
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    if (!replies[i]) return replies[i].error().with_context("snapshot");
-    files.push_back(*replies[i] + " at " + membership.servers[i]->address());
+  for (const auto& reply : replies) {
+    if (!reply) return reply.error().with_context("snapshot");
+    files.insert(files.end(), reply->begin(), reply->end());
   }
   return files;
 }
 
 void leave_all(const Membership& membership, const std::string& reason) {
+  std::vector<Later<Status>> asked;
   for (const auto& server : membership.servers) {
-    static_cast<void>(server->leave(kLeaveTimeout, reason));
+    asked.push_back(server->begin_leave(kLeaveTimeout, reason));
   }
+  for (const auto& left : asked) static_cast<void>(left());
 }
 
 }  // namespace phub::client

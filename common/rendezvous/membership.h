@@ -1,6 +1,7 @@
 // A worker's membership of its job at every server, from the join to the leave.
 //
-// Functions of the thread that owns it. Their errors name the server.
+// Functions of the thread that owns it. Each asks all servers at once, without threads, so that one
+// that replies late delays no other. Their errors name the server.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,7 @@ struct Membership {
   std::vector<JoinInfo> joined;                      // entry s: what server s answered
 };
 
-// Joins server 0 first, which gives the worker its index where that is -1, then the others with
+// Joins server 0 first, which gives the worker its index where that is -1, then all others with
 // that index. Everything happens within `timeout`; after an error the servers joined so far are
 // left again. `base`: of the job, on the same servers, that the keys are added to; null: of none.
 // `stop` is every Rendezvous's.
@@ -42,7 +43,8 @@ Status start_all(const Membership& membership, const std::string& job,
                  std::chrono::milliseconds timeout);
 
 // Rendezvous::snapshot of all servers at once, since the other workers wait meanwhile: "FILE at
-// ADDRESS" of each, in their order. The first error is returned when all have answered.
+// ADDRESS" of each, in their order, each followed by those of other racks. The first error is
+// returned when all have answered.
 Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
                                               std::chrono::milliseconds timeout);
 

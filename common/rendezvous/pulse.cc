@@ -9,30 +9,30 @@ namespace phub::client {
 
 using std::chrono::milliseconds;
 
-Pulse::Pulse(Rendezvous& server, PulseOptions options, OnEnd on_end)
-    : server_(server), options_(options), on_end_(std::move(on_end)) {
+Pulse::Pulse(Rendezvous& server, PulseOptions options, OnEnd on_end, OnBeat on_beat)
+    : server_(server), options_(options), on_end_(std::move(on_end)), on_beat_(std::move(on_beat)) {
   const std::lock_guard lock(mutex_);
   unanswered_ = answered_ = Clock::now();
   begin();
 }
 
 Pulse::~Pulse() {
+  stop();
   std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return is_idle_; });
+}
+
+void Pulse::stop() {
+  const std::lock_guard lock(mutex_);
   is_over_ = true;
   if (cancel_) cancel_();
   if (alarm_) alarm_->Cancel();
-  idle_.wait(lock, [this] { return is_idle_; });
 }
 
 void Pulse::tell_complete() {
   const std::lock_guard lock(mutex_);
   is_complete_ = true;
   if (!cancel_ && alarm_) alarm_->Cancel();  // ends the pause
-}
-
-Pulse::Clock::time_point Pulse::answered() const {
-  const std::lock_guard lock(mutex_);
-  return answered_;
 }
 
 // It may take until the server is lost: to give it up sooner would only add others behind it.
@@ -47,6 +47,7 @@ void Pulse::begin() {
 }
 
 void Pulse::on_reply(const Result<Beat>& beat) {
+  if (beat && on_beat_) on_beat_(*beat);
   std::unique_lock lock(mutex_);
   cancel_ = nullptr;
   const auto time = Clock::now();

@@ -3,7 +3,7 @@
 //
 // At most one is under way. So a reply that takes long delays the next heartbeat there, and none
 // elsewhere; while it takes less than the server's heartbeat deadline, the server hears enough.
-// Any thread, but the destructor; never within on_end.
+// Any thread, but the destructor; never within on_end and on_beat, but stop.
 #pragma once
 
 #include <chrono>
@@ -30,18 +30,21 @@ class Pulse {
   using Clock = std::chrono::steady_clock;
   // A beat that is not running, or why the last heartbeat before the deadline failed.
   using OnEnd = std::function<void(const Result<Beat>& last)>;
+  using OnBeat = std::function<void(const Beat& beat)>;
 
   // Begins with a heartbeat. `on_end` is called at most once, after which there are none, by a
-  // thread of gRPC's, which it must not hold up. REQUIRES: `server`, which outlives it, has joined.
-  Pulse(Rendezvous& server, PulseOptions options, OnEnd on_end);
+  // thread of gRPC's, which it must not hold up; so is `on_beat`, with each reply.
+  // REQUIRES: `server`, which outlives it, has joined.
+  Pulse(Rendezvous& server, PulseOptions options, OnEnd on_end, OnBeat on_beat = {});
   // Cancels, and waits until gRPC's threads have left it: not for a reply.
   ~Pulse();
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
+  // Cancels, without waiting: there are no heartbeats any more. Also within on_end and on_beat.
+  void stop();
   // Of a rack: tells it at once, or after the reply that is due, and from then on.
   void tell_complete();
-  Clock::time_point answered() const;  // the last reply, or the construction
 
  private:
   // With the mutex; each is followed by its event, also when it is cancelled.
@@ -54,6 +57,7 @@ class Pulse {
   Rendezvous& server_;
   const PulseOptions options_;
   const OnEnd on_end_;
+  const OnBeat on_beat_;  // may be empty
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable idle_;

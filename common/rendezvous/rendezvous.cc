@@ -8,8 +8,11 @@
 
 #include "common/base/first_line.h"
 #include "common/protocol/job_message.h"
+#include "common/rendezvous/peer_host.h"
+#include "common/rendezvous/pending_call.h"
 #include "common/rendezvous/server_calls.h"
 #include "common/transport/verbs/device/device.h"
+#include "proto/control.pb.h"
 
 namespace phub::client {
 
@@ -28,23 +31,58 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "unknown";
 }
 
-// In parts that a server takes. One that has refused takes no more, and its reply says why.
-grpc::Status send_join(ServerCalls::Stub& stub, grpc::ClientContext& context,
-                       const control::JoinRequest& head, const std::vector<KeySpec>& keys,
-                       control::JoinReply& reply) {
-  const auto parts = stub.Join(&context, &reply);
-  control::JoinRequest part = head;
-  std::size_t sent = 0;
-  bool is_taken = true;
-  do {
-    sent = add_keys(keys, *part.mutable_spec(), sent, kPartBytes);
-    part.set_more(sent < keys.size());
-    is_taken = parts->Write(part);
-    part.Clear();
-  } while (is_taken && sent < keys.size());
-  parts->WritesDone();
-  return parts->Finish();
+// A call with its messages.
+template <typename Request, typename Reply>
+struct Asked {
+  explicit Asked(Request asked) : request(std::move(asked)) {}
+
+  Request request;
+  Reply reply;
+  std::optional<PendingCall> call;  // last: it uses both
+};
+
+template <typename Reply, typename Request>
+auto ask(ServerCalls& calls, const char* method, Request request, milliseconds timeout,
+         const std::stop_token& stop = {}) {
+  const auto asked = std::make_shared<Asked<Request, Reply>>(std::move(request));
+  const auto only = [raw = asked.get()](std::size_t number) {
+    return number == 0 ? &raw->request : nullptr;
+  };
+  asked->call.emplace(calls, timeout, CallMessages{method, only, &asked->reply}, stop);
+  return asked;
 }
+
+// A join's messages: keys go in parts that a server takes.
+class AskedJoin {
+ public:
+  AskedJoin(control::JoinRequest head, const std::vector<KeySpec>& keys)
+      : head_(std::move(head)), keys_(keys) {}
+
+  void begin(ServerCalls& calls, milliseconds timeout, const std::stop_token& stop) {
+    const auto next = [this](std::size_t number) { return part(number); };
+    call_.emplace(calls, timeout, CallMessages{"Join", next, &reply_}, stop);
+  }
+  Status wait() { return call_->wait(); }
+  bool is_over() const { return call_->is_over(); }
+  const control::JoinReply& reply() const { return reply_; }
+  const std::string& peer() const { return call_->peer(); }
+
+ private:
+  const control::JoinRequest* part(std::size_t number) {
+    if (number > 0 && sent_ >= keys_.size()) return nullptr;
+    part_ = number == 0 ? head_ : control::JoinRequest();
+    sent_ = add_keys(keys_, *part_.mutable_spec(), number == 0 ? 0 : sent_, kPartBytes);
+    part_.set_more(sent_ < keys_.size());
+    return &part_;
+  }
+
+  const control::JoinRequest head_;
+  const std::vector<KeySpec>& keys_;
+  control::JoinRequest part_;
+  std::size_t sent_ = 0;  // keys
+  control::JoinReply reply_;
+  std::optional<PendingCall> call_;  // last: it uses all of the above
+};
 
 // Nothing where the message is malformed.
 std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
@@ -60,6 +98,15 @@ std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
   std::copy(message.gid().begin(), message.gid().end(), port.gid.bytes.begin());
   port.gid.type = static_cast<GidType>(message.gid_type());
   return port;
+}
+
+// Another rack may be somebody else's: the data plane is where the reply came from, and on this
+// host only where that is. So a rack cannot have this server connect to what only this host
+// reaches.
+void hold_to(const std::string& peer, JoinInfo& joined) {
+  const auto host = host_of_peer(peer);
+  joined.same_host = joined.same_host && host && is_own_address(*host);
+  if (host) joined.host = *host;
 }
 
 Result<Beat> beat_of(const Status& status, const control::HeartbeatReply& reply) {
@@ -100,6 +147,11 @@ Request Rendezvous::identified() const {
 
 Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std::int32_t index,
                                   const JoinInfo* base) {
+  return begin_join(job, timeout, index, base)();
+}
+
+Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job, milliseconds timeout,
+                                               std::int32_t index, const JoinInfo* base) {
   control::JoinRequest request;
   if (base != nullptr) {
     control::Membership& member = *request.mutable_base();
@@ -109,30 +161,46 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
     member.set_secret(base->secret.data(), base->secret.size());
   }
   request.set_worker_index(index);
-  return join(job, request, timeout);
+  return begin_join(job, request, timeout);
 }
 
-Result<JoinInfo> Rendezvous::join_as_rack(const JobSpec& job, const std::string& rack,
-                                          const std::string& own_address, milliseconds timeout) {
+Result<JoinInfo> Rendezvous::join_as_rack(const JobSpec& job, const JoiningRack& rack,
+                                          milliseconds timeout) {
   control::JoinRequest request;
   request.set_worker_index(-1);
-  request.set_rack(rack);
-  request.set_host(own_address);
-  return join(job, request, timeout);
+  request.set_rack(rack.name);
+  request.set_host(rack.address);
+  request.set_tenant_shared_id(rack.tenant_shared_id);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  request.set_attempt(static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()));
+  return begin_join(job, request, timeout)();
 }
 
-Result<JoinInfo> Rendezvous::join(const JobSpec& job, const control::JoinRequest& caller,
-                                  milliseconds timeout) {
+Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job,
+                                               const control::JoinRequest& caller,
+                                               milliseconds timeout) {
   control::JoinRequest request = caller;
   fill(job, *request.mutable_spec());
   if (request.host().empty()) request.set_host(host_name());
   request.set_process_id(static_cast<std::uint32_t>(getpid()));
   request.set_tenant(calls_->tenant());
-  control::JoinReply reply;
-  const auto attempt = [&](grpc::ClientContext& context) {
-    return send_join(calls_->stub(), context, request, job.keys, reply);
+  const bool is_rack = !request.rack().empty();
+  const std::uint32_t workers_max = is_rack ? UINT32_MAX : job.workers;
+  const auto asked = std::make_shared<AskedJoin>(std::move(request), job.keys);
+  asked->begin(*calls_, timeout, stop_);
+  const auto wait = [this, asked, is_rack, workers_max]() -> Result<JoinInfo> {
+    PHUB_RETURN_IF_ERROR(asked->wait());
+    PHUB_ASSIGN_OR_RETURN(joined_, read_join(asked->reply(), workers_max));
+    if (is_rack) hold_to(asked->peer(), joined_);
+    return joined_;
   };
-  PHUB_RETURN_IF_ERROR(calls_->until(timeout, attempt, stop_));
+  return {wait, [asked] { return asked->is_over(); }};
+}
+
+// `workers_max`: the worker's index is below.
+Result<JoinInfo> Rendezvous::read_join(const control::JoinReply& reply,
+                                       std::uint32_t workers_max) const {
   JoinInfo info{.job_id = reply.job_id(),
                 .epoch = reply.epoch(),
                 .worker_index = reply.worker_index(),
@@ -148,9 +216,9 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, const control::JoinRequest
                 .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},
                 .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
   if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
-      reply.tcp_port() > UINT16_MAX ||
-      (request.rack().empty() && info.worker_index >= job.workers) ||
-      info.heartbeat_interval.count() == 0 || info.core_load_bytes.size() != info.cores) {
+      reply.tcp_port() > UINT16_MAX || info.worker_index >= workers_max ||
+      info.heartbeat_interval.count() == 0 || info.core_load_bytes.size() != info.cores ||
+      !(info.shm_socket.empty() || is_server_socket(info.shm_socket))) {
     return Status(Code::kInternal, address() + " sent a join reply that makes no sense");
   }
   std::copy(reply.secret().begin(), reply.secret().end(), info.secret.begin());
@@ -161,7 +229,6 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, const control::JoinRequest
     }
     info.rdma.push_back(*port);
   }
-  joined_ = info;
   return info;
 }
 
@@ -169,75 +236,105 @@ Status Rendezvous::ready(const std::vector<std::uint32_t>& cores_per_server,
                          const std::vector<std::uint64_t>& core_load_bytes,
                          std::uint32_t server_index, std::uint64_t plan_hash,
                          milliseconds timeout) {
+  return begin_ready(cores_per_server, core_load_bytes, server_index, plan_hash, timeout)();
+}
+
+Later<Status> Rendezvous::begin_ready(const std::vector<std::uint32_t>& cores_per_server,
+                                      const std::vector<std::uint64_t>& core_load_bytes,
+                                      std::uint32_t server_index, std::uint64_t plan_hash,
+                                      milliseconds timeout) {
   control::ReadyRequest request = identified<control::ReadyRequest>();
   request.mutable_cores_per_server()->Add(cores_per_server.begin(), cores_per_server.end());
   request.mutable_core_load_bytes()->Add(core_load_bytes.begin(), core_load_bytes.end());
   request.set_server_index(server_index);
   request.set_plan_hash(plan_hash);
-  control::ReadyReply reply;
-  PHUB_RETURN_IF_ERROR(
-      calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout, stop_));
-  rounds_before_ = reply.rounds_before();
-  return {};
+  const auto asked = ask<control::ReadyReply>(*calls_, "Ready", std::move(request), timeout, stop_);
+  const auto wait = [this, asked]() -> Status {
+    PHUB_RETURN_IF_ERROR(asked->call->wait());
+    rounds_before_ = asked->reply.rounds_before();
+    return {};
+  };
+  return {wait, [asked] { return asked->call->is_over(); }};
 }
 
 Status Rendezvous::start(milliseconds timeout, const std::string& transport_reason) {
+  return begin_start(timeout, transport_reason)();
+}
+
+Later<Status> Rendezvous::begin_start(milliseconds timeout, const std::string& transport_reason) {
   control::StartRequest request = identified<control::StartRequest>();
   // More than an hour is refused.
   request.set_timeout_ms(
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 1, kStartTimeoutMsMax)));
   request.set_transport_reason(transport_reason);
-  control::StartReply reply;
-  PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Start, request, reply,
-                                    timeout + kStartReplyMargin, stop_));
-  rounds_before_ = reply.rounds_before();
-  return {};
+  const auto asked = ask<control::StartReply>(*calls_, "Start", std::move(request),
+                                              timeout + kStartReplyMargin, stop_);
+  const auto wait = [this, asked]() -> Status {
+    PHUB_RETURN_IF_ERROR(asked->call->wait());
+    rounds_before_ = asked->reply.rounds_before();
+    return {};
+  };
+  return {wait, [asked] { return asked->call->is_over(); }};
 }
 
 Result<Beat> Rendezvous::heartbeat(milliseconds timeout, bool rack_is_complete) {
-  control::HeartbeatReply reply;
   auto request = identified<control::HeartbeatRequest>();
   request.set_rack_is_complete(rack_is_complete);
-  return beat_of(calls_->call(&control::Rendezvous::Stub::Heartbeat, request, reply, timeout),
-                 reply);
+  const auto asked =
+      ask<control::HeartbeatReply>(*calls_, "Heartbeat", std::move(request), timeout);
+  return beat_of(asked->call->wait(), asked->reply);
 }
 
 std::function<void()> Rendezvous::begin_heartbeat(milliseconds timeout, bool rack_is_complete,
                                                   std::function<void(const Result<Beat>&)> done) {
-  struct Call {
-    grpc::ClientContext context;
+  struct Messages {
     control::HeartbeatRequest request;
     control::HeartbeatReply reply;
   };
-  auto call = std::make_shared<Call>();
-  call->request = identified<control::HeartbeatRequest>();
-  call->request.set_rack_is_complete(rack_is_complete);
-  calls_->prepare(call->context, std::chrono::system_clock::now() + timeout);
-  calls_->stub().async()->Heartbeat(
-      &call->context, &call->request, &call->reply,
-      [this, call, timeout, done = std::move(done)](const grpc::Status& status) mutable {
-        const Result<Beat> beat = beat_of(calls_->outcome_of(status, timeout), call->reply);
-        call.reset();  // its context holds the channel
-        done(beat);
-      });
-  return [call = std::move(call)] { call->context.TryCancel(); };
+  const auto messages = std::make_shared<Messages>();
+  messages->request = identified<control::HeartbeatRequest>();
+  messages->request.set_rack_is_complete(rack_is_complete);
+  const auto only = [raw = messages.get()](std::size_t number) {
+    return number == 0 ? &raw->request : nullptr;
+  };
+  const auto tell = [this, messages, timeout, done = std::move(done)](const CallOutcome& outcome) {
+    done(beat_of(calls_->outcome_of(outcome.status, timeout), messages->reply));
+  };
+  return calls_->begin({"Heartbeat", only, &messages->reply},
+                       std::chrono::system_clock::now() + timeout, tell);
 }
 
-Result<std::string> Rendezvous::snapshot(std::uint64_t round, milliseconds timeout) {
+Result<Rendezvous::Files> Rendezvous::snapshot(std::uint64_t round, milliseconds timeout) {
+  return begin_snapshot(round, timeout)();
+}
+
+Later<Result<Rendezvous::Files>> Rendezvous::begin_snapshot(std::uint64_t round,
+                                                            milliseconds timeout) {
   control::SnapshotRequest request = identified<control::SnapshotRequest>();
   request.set_round(round);
   request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
-  control::TakeReply reply;
-  PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Snapshot, request, reply,
-                                    timeout + kStartReplyMargin, stop_));
-  return reply.snapshot().file();
+  const auto asked = ask<control::TakeReply>(*calls_, "Snapshot", std::move(request),
+                                             timeout + kStartReplyMargin, stop_);
+  const auto wait = [this, asked]() -> Result<Files> {
+    PHUB_RETURN_IF_ERROR(asked->call->wait());
+    Files files{asked->reply.snapshot().file() + " at " + address()};
+    for (const control::RackSnapshot& other : asked->reply.other_racks()) {
+      files.push_back(other.file() + " at " + other.address());
+    }
+    return files;
+  };
+  return {wait, [asked] { return asked->call->is_over(); }};
 }
 
 Status Rendezvous::leave(milliseconds timeout, const std::string& reason) {
-  control::LeaveReply reply;
+  return begin_leave(timeout, reason)();
+}
+
+Later<Status> Rendezvous::begin_leave(milliseconds timeout, const std::string& reason) {
   auto request = identified<control::LeaveRequest>();
   request.set_reason(reason);
-  return calls_->call(&control::Rendezvous::Stub::Leave, request, reply, timeout);
+  const auto asked = ask<control::LeaveReply>(*calls_, "Leave", std::move(request), timeout);
+  return {[asked] { return asked->call->wait(); }, [asked] { return asked->call->is_over(); }};
 }
 
 }  // namespace phub::client

@@ -5,7 +5,8 @@
 // thread, also while ready or start wait, and should do so every JoinInfo::heartbeat_interval: a
 // worker that is silent for the server's heartbeat deadline is lost. Call leave BEFORE the data
 // connections are closed; a connection that closes first ends the job for everybody.
-// Every call has a deadline; errors name the server, and the worker that caused them.
+// Every call has a deadline; errors name the server, and the worker that caused them. Each call has
+// a form that begins it and returns, so that many servers are asked at once (membership.h).
 #pragma once
 
 #include <chrono>
@@ -22,8 +23,9 @@
 #include "common/rendezvous/join_info.h"
 
 namespace phub::control {
+class JoinReply;
 class JoinRequest;
-}
+}  // namespace phub::control
 
 namespace phub::client {
 
@@ -31,6 +33,23 @@ struct Beat {
   bool running = false;             // false: the job has ended or failed, or the server forgot it
   std::string reason;               // why it is not running; names the worker that was lost
   std::vector<std::uint32_t> left;  // workers that have left; a wait for them never ends
+};
+
+// Another rack's server, as it joins.
+struct JoiningRack {
+  std::string name;
+  std::string address;                // its server's
+  std::string tenant_shared_id = {};  // by which the racks know the job's tenant as one
+};
+
+// A call under way: calling this waits for its outcome, once. Dropped earlier, it gives the call
+// up. It must not live longer than its Rendezvous.
+template <typename Outcome>
+struct Later {
+  Outcome operator()() const { return wait(); }
+
+  std::function<Outcome()> wait;
+  std::function<bool()> is_over;  // then waiting takes no time
 };
 
 class ServerCalls;
@@ -58,9 +77,12 @@ class Rendezvous {
   // with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
                         std::int32_t index = -1, const JoinInfo* base = nullptr);
+  // REQUIRES: `job` lives until then.
+  Later<Result<JoinInfo>> begin_join(const JobSpec& job, std::chrono::milliseconds timeout,
+                                     std::int32_t index, const JoinInfo* base);
   // The same for a rack's server, which is no worker: see server/racks.
-  Result<JoinInfo> join_as_rack(const JobSpec& job, const std::string& rack,
-                                const std::string& own_address, std::chrono::milliseconds timeout);
+  Result<JoinInfo> join_as_rack(const JobSpec& job, const JoiningRack& rack,
+                                std::chrono::milliseconds timeout);
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for
@@ -70,11 +92,16 @@ class Rendezvous {
   Status ready(const std::vector<std::uint32_t>& cores_per_server,
                const std::vector<std::uint64_t>& core_load_bytes, std::uint32_t server_index,
                std::uint64_t plan_hash, std::chrono::milliseconds timeout);
+  Later<Status> begin_ready(const std::vector<std::uint32_t>& cores_per_server,
+                            const std::vector<std::uint64_t>& core_load_bytes,
+                            std::uint32_t server_index, std::uint64_t plan_hash,
+                            std::chrono::milliseconds timeout);
 
   // Returns when every worker is connected to every core of this server. `transport_reason` says
   // why this one came over the transport that it did; the server shows it to people.
   // Errors: kDeadlineExceeded names the missing workers; kAborted says why the job failed.
   Status start(std::chrono::milliseconds timeout, const std::string& transport_reason);
+  Later<Status> begin_start(std::chrono::milliseconds timeout, const std::string& transport_reason);
 
   // Rounds of gradients that a restored job has behind it. REQUIRES: ready or start succeeded.
   std::uint64_t rounds_before() const { return rounds_before_; }
@@ -91,19 +118,24 @@ class Rendezvous {
                                         std::function<void(const Result<Beat>&)> done);
 
   // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what
-  // `phubctl restore` is to be told. Errors: kFailedPrecondition (the server keeps no state),
-  // kResourceExhausted.
-  Result<std::string> snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
+  // `phubctl restore` is to be told, as "FILE at ADDRESS". A worker's server asks those of the
+  // other racks that have its place too, whose files follow. Errors: kFailedPrecondition (a server
+  // keeps no state), kResourceExhausted.
+  using Files = std::vector<std::string>;
+  Result<Files> snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
+  Later<Result<Files>> begin_snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
 
   // `reason`: of a rack where the job has failed.
   Status leave(std::chrono::milliseconds timeout, const std::string& reason = {});
+  Later<Status> begin_leave(std::chrono::milliseconds timeout, const std::string& reason = {});
 
   const std::string& address() const;
 
  private:
   Rendezvous(std::unique_ptr<ServerCalls> calls, std::stop_token stop);
-  Result<JoinInfo> join(const JobSpec& job, const control::JoinRequest& request,
-                        std::chrono::milliseconds timeout);
+  Later<Result<JoinInfo>> begin_join(const JobSpec& job, const control::JoinRequest& caller,
+                                     std::chrono::milliseconds timeout);
+  Result<JoinInfo> read_join(const control::JoinReply& reply, std::uint32_t workers_max) const;
   template <typename Request>
   Request identified() const;
 

@@ -2,25 +2,23 @@
 
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/client_callback.h>
 
 #include <charconv>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/rpc/credentials.h"
 #include "common/rpc/credentials_folder.h"
 #include "common/rpc/status.h"
+#include "proto/control.grpc.pb.h"
 
 namespace phub::client {
 
 using std::chrono::milliseconds;
 
 namespace {
-
-constexpr milliseconds kConnectingMax{1000};  // that an interrupted call waits for its channel
 
 // When to try again, if the server has said so.
 std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
@@ -36,12 +34,65 @@ std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
   return milliseconds(pause_ms);
 }
 
-void sleep(milliseconds pause, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, pause, [] { return false; });
-}
+using Message = CallMessages::Message;
+using AnyStub = grpc::TemplatedGenericStub<Message, Message>;
+
+// One call under way. Owns itself until it is done.
+//
+// It is a stream for gRPC whatever the service says: a stream's read tells when a message does not
+// parse. The writer that gRPC 1.51 has for client streams aborts the process there, and a unary
+// call by callback succeeds with a part of the reply.
+class Call final : public grpc::ClientBidiReactor<Message, Message>,
+                   public std::enable_shared_from_this<Call> {
+ public:
+  using Done = std::function<void(const CallOutcome&)>;
+  Call(CallMessages messages, Done done) : messages_(std::move(messages)), done_(std::move(done)) {}
+
+  grpc::ClientContext& context() { return context_; }
+
+  void start(const std::shared_ptr<grpc::Channel>& channel) {
+    self_ = shared_from_this();
+    AnyStub(channel).PrepareBidiStreamingCall(
+        &context_,
+        fmt::format("/{}/{}", control::Rendezvous::service_full_name(), messages_.method), {},
+        this);
+    StartRead(messages_.reply);
+    write_next();
+    StartCall();
+  }
+
+  // A server that has refused takes no more requests; its status says why.
+  void OnWriteDone(bool ok) override {
+    if (ok) write_next();
+  }
+  void OnReadDone(bool ok) override { has_reply_ = ok; }
+  void OnDone(const grpc::Status& status) override {
+    CallOutcome outcome{
+        .status = status, .retry_after = retry_after(context_, status), .peer = context_.peer()};
+    if (status.ok() && !has_reply_) {
+      outcome.status = {grpc::StatusCode::INTERNAL, "sent a reply to " + messages_.method +
+                                                        " that cannot be read; is it a phub-server "
+                                                        "of this version?"};
+    }
+    const Done done = std::move(done_);
+    { const auto last = std::move(self_); }  // with the context, which holds the channel
+    done(outcome);
+  }
+
+ private:
+  void write_next() {
+    const Message* const message = messages_.request(written_++);
+    if (message != nullptr) return StartWrite(message);
+    StartWritesDone();
+  }
+
+  const CallMessages messages_;
+  Done done_;
+  grpc::ClientContext context_;
+  std::size_t written_ = 0;
+  bool has_reply_ = false;
+  std::shared_ptr<Call> self_;  // until it is done
+};
 
 // Workers of one process must not share a connection, and a server that is just starting must not
 // cost a long back-off, nor one whose port is flooded from this address.
@@ -102,8 +153,7 @@ ServerCalls::ServerCalls(Address parsed, std::string text, JoinProof proof,
     : parsed_(std::move(parsed)),
       text_(std::move(text)),
       proof_(std::move(proof)),
-      channel_(channel),
-      stub_(control::Rendezvous::NewStub(channel)) {}
+      channel_(channel) {}
 
 Result<std::unique_ptr<ServerCalls>> ServerCalls::create(const std::string& address,
                                                          const ClientSecurity& security,
@@ -133,36 +183,21 @@ Result<std::unique_ptr<ServerCalls>> ServerCalls::create(const std::string& addr
       new ServerCalls(std::move(*parsed), address, std::move(proof), channel));
 }
 
-void ServerCalls::prepare(grpc::ClientContext& context,
-                          std::chrono::system_clock::time_point deadline) const {
+std::function<void()> ServerCalls::begin(CallMessages messages,
+                                         std::chrono::system_clock::time_point deadline,
+                                         std::function<void(const CallOutcome&)> done) {
+  const auto call = std::make_shared<Call>(std::move(messages), std::move(done));
+  grpc::ClientContext& context = call->context();
   context.set_deadline(deadline);
   context.set_wait_for_ready(true);  // the server may still be starting
   const std::string proof = proof_.metadata();
   if (!proof.empty()) context.AddMetadata("authorization", proof);
+  call->start(channel_);
+  return [call] { call->context().TryCancel(); };
 }
 
-Status ServerCalls::until(milliseconds timeout,
-                          const std::function<grpc::Status(grpc::ClientContext&)>& attempt,
-                          const std::stop_token& stop) {
-  const auto deadline = std::chrono::system_clock::now() + timeout;
-  while (true) {
-    grpc::ClientContext context;
-    prepare(context, deadline);
-    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-    const grpc::Status status = attempt(context);
-    if (!status.ok() && stop.stop_requested()) {
-      // gRPC keeps the socket of a channel that goes while it connects. A server that is there has
-      // answered by then.
-      channel_->WaitForStateChange(GRPC_CHANNEL_CONNECTING,
-                                   std::chrono::system_clock::now() + kConnectingMax);
-      return {Code::kAborted, "interrupted while it waited for phub-server at " + text_};
-    }
-    const auto pause = retry_after(context, status);
-    if (!pause || std::chrono::system_clock::now() + *pause >= deadline) {
-      return outcome_of(status, timeout);
-    }
-    sleep(*pause, stop);
-  }
+void ServerCalls::settle(std::chrono::system_clock::time_point deadline) {
+  channel_->WaitForStateChange(GRPC_CHANNEL_CONNECTING, deadline);
 }
 
 Status ServerCalls::outcome_of(const grpc::Status& status, milliseconds timeout) const {

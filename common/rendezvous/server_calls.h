@@ -1,9 +1,10 @@
-// Calls to one server's control plane: with this worker's proof, within a deadline, again while the
-// server says that this may help, and with errors in words.
+// Calls to one server's control plane: with this worker's proof, within a deadline, and with errors
+// in words. gRPC's threads make them.
 //
 // Any thread. Connects at the first call.
 #pragma once
 
+#include <google/protobuf/message_lite.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -11,13 +12,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <stop_token>
+#include <optional>
 #include <string>
 
 #include "common/base/status.h"
 #include "common/rendezvous/client_security.h"
 #include "common/rpc/address.h"
-#include "proto/control.grpc.pb.h"
 
 namespace phub::client {
 
@@ -33,34 +33,41 @@ struct JoinProof {
   std::string metadata() const;
 };
 
+// The messages of one call. They outlive it.
+struct CallMessages {
+  using Message = google::protobuf::MessageLite;
+
+  std::string method;  // of the service Rendezvous
+  // The request with this number, which lives until the next one is asked for; null: the one before
+  // was the last. A call that is made again begins with number 0.
+  std::function<const Message*(std::size_t)> request;
+  Message* reply;
+};
+
+struct CallOutcome {
+  grpc::Status status;
+  std::optional<std::chrono::milliseconds>
+      retry_after;   // the server says that another try may help
+  std::string peer;  // who answered, as gRPC writes it
+};
+
 class ServerCalls {
  public:
-  using Stub = control::Rendezvous::Stub;
-
   // Arguments and errors: those of Rendezvous::create.
   static Result<std::unique_ptr<ServerCalls>> create(const std::string& address,
                                                      const ClientSecurity& security,
                                                      std::size_t server);
 
-  template <typename Method, typename Request, typename Reply>
-  Status call(Method method, const Request& request, Reply& reply,
-              std::chrono::milliseconds timeout, const std::stop_token& stop = {}) {
-    return until(
-        timeout,
-        [&](grpc::ClientContext& context) {
-          return (stub_.get()->*method)(&context, request, &reply);
-        },
-        stop);
-  }
-  // For a call that is more than one message each way. `stop`: ends it with kAborted.
-  Status until(std::chrono::milliseconds timeout,
-               const std::function<grpc::Status(grpc::ClientContext&)>& attempt,
-               const std::stop_token& stop = {});
-  // For a call that is made once, without waiting: before it, and what came of it.
-  void prepare(grpc::ClientContext& context, std::chrono::system_clock::time_point deadline) const;
+  // Makes the call once, and returns what cancels it. A thread of gRPC's calls `done` once, never
+  // within this function. A reply that does not parse is an error.
+  // REQUIRES: this object outlives what is returned, which holds the channel (see Rendezvous).
+  std::function<void()> begin(CallMessages messages, std::chrono::system_clock::time_point deadline,
+                              std::function<void(const CallOutcome&)> done);
+  // In words.
   Status outcome_of(const grpc::Status& status, std::chrono::milliseconds timeout) const;
+  // Waits while the channel connects. gRPC keeps the socket of a channel that goes meanwhile.
+  void settle(std::chrono::system_clock::time_point deadline);
 
-  Stub& stub() { return *stub_; }
   const std::string& address() const { return text_; }
   const std::string& host() const { return parsed_.host; }
   const std::string& tenant() const { return proof_.tenant; }
@@ -73,7 +80,6 @@ class ServerCalls {
   const std::string text_;
   const JoinProof proof_;
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<Stub> stub_;
 };
 
 }  // namespace phub::client

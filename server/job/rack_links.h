@@ -4,6 +4,7 @@
 // RackEvents. They may be made under the table's mutex; events come without it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,12 +19,33 @@ namespace phub::server {
 struct LinkedRack {
   std::uint64_t job_id = 0;
   std::string tenant;
+  std::string tenant_shared_id = {};
   std::shared_ptr<const JobSpec> spec;
   std::uint32_t own = 0;  // which of its racks this is
   std::vector<std::uint32_t> cores_per_server;
   std::uint32_t server_index = 0;
   std::uint64_t plan_hash = 0;
   std::uint64_t rounds_before = 0;  // that a restored job has behind it
+};
+
+// A job's file at another rack's server.
+struct RackFile {
+  std::string rack;
+  std::string address;
+  std::string file;
+};
+
+// Snapshots that other racks' servers are taking. Gone before they are there: given up.
+class RackSnapshots {
+ public:
+  virtual ~RackSnapshots() = default;
+  RackSnapshots() = default;
+  RackSnapshots(const RackSnapshots&) = delete;
+  RackSnapshots& operator=(const RackSnapshots&) = delete;
+
+  virtual bool is_over() const = 0;
+  // REQUIRES: is_over. Errors name the rack.
+  virtual Result<std::vector<RackFile>> files() = 0;
 };
 
 class RackLinks {
@@ -48,6 +70,10 @@ class RackLinks {
   // A connection from or to a rack closed: asks that rack why. on_unlinked follows.
   virtual void diagnose(std::uint64_t job_id, const std::string& rack,
                         const std::string& suspicion) = 0;
+  // Has the servers of the other racks that have this one's place keep the job as it is when
+  // `round` is over. Errors: kFailedPrecondition where it is not linked with them.
+  virtual Result<std::unique_ptr<RackSnapshots>> snapshot(std::uint64_t job_id, std::uint64_t round,
+                                                          std::chrono::milliseconds timeout) = 0;
   // The job is over here: leaves it there. `reason`: why it failed; empty: all workers left.
   virtual void close(std::uint64_t job_id, const std::string& reason) = 0;
 };

@@ -67,6 +67,7 @@ struct Member {
   bool is_complete = false;  // that rack: all its workers are connected
   std::string host;
   std::uint32_t process_id = 0;
+  std::uint64_t attempt = 0;  // of a rack: which of its process' tries to join this was
   Secret secret{};
   TimePoint secret_issued;  // the data plane takes the secret for a while only
   TimePoint last_seen;
@@ -81,6 +82,11 @@ struct Member {
   bool was_named = false;   // in the log, for a value that is not finite
   DataPath path;
 };
+
+// Whether nobody has shown this member's secret since it was issued.
+inline bool is_unheard(const Member& member) {
+  return member.last_seen == member.secret_issued && member.calls == 0 && !member.is_ready;
+}
 
 // Where the job's chunks are: the same at every worker.
 struct Topology {

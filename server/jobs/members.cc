@@ -44,11 +44,15 @@ void add_workers(const Job& job, const Member& member, std::vector<std::uint32_t
   }
 }
 
-// Whether a rack's server joins again because the reply to its join was lost: who knows no secret
-// has not been heard of since.
+// Whether a rack's server joins again because the reply to its join was lost.
 bool is_again(const Member& member, const JoinArguments& caller) {
-  return member.last_seen == member.secret_issued && member.calls == 0 && !member.is_ready &&
-         member.host == caller.host && member.process_id == caller.process_id;
+  return is_unheard(member) && member.host == caller.host &&
+         member.process_id == caller.process_id && member.attempt <= caller.attempt;
+}
+
+Status given_up(const JoinArguments& arguments) {
+  if (!arguments.is_given_up || !arguments.is_given_up()) return {};
+  return {Code::kAborted, "the join was given up before it was executed"};
 }
 
 Status full(const Job& job) {
@@ -134,6 +138,7 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
       };
       index_.changed.wait_for(lock, kFinishDeadline, is_over);
       if (job == nullptr) {
+        PHUB_RETURN_IF_ERROR(given_up(arguments));
         PHUB_ASSIGN_OR_RETURN(job, life_.add(arguments.tenant, spec, /*by_admin=*/false));
         if (base != nullptr) job->base_job_id = base->id;
         return job;
@@ -229,6 +234,7 @@ Result<std::uint32_t> JobMembers::rack_seat(const Job& job, const JoinArguments&
 }
 
 Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, const Secret& secret) {
+  PHUB_RETURN_IF_ERROR(given_up(arguments));
   if (job.state != JobState::kWaiting) return full(job);
   const bool is_worker = arguments.rack.empty();
   PHUB_ASSIGN_OR_RETURN(const std::uint32_t seat, is_worker
@@ -242,6 +248,7 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
   member->rack = arguments.rack;
   member->host = arguments.host;
   member->process_id = arguments.process_id;
+  member->attempt = arguments.attempt;
   member->secret = secret;
   member->secret_issued = index_.now();
   member->last_seen = member->secret_issued;
@@ -332,6 +339,17 @@ Status JobMembers::leave(const Identity& identity, const std::string& reason) {
     }
   }
   return {};
+}
+
+void JobMembers::withdraw(const Identity& identity) {
+  {
+    const JobIndex::Lock lock(index_);
+    const auto caller = index_.authenticate(identity);
+    if (!caller || !is_unheard(*caller->member)) return;
+    spdlog::info("event=join_withdrawn job={} id={} member={}", log_value(label(*caller->job)),
+                 caller->job->id, log_value(describe(*caller->member)));
+  }
+  static_cast<void>(leave(identity));
 }
 
 // Of a job that runs. When the last worker of this rack has left, the rack leaves the others; it

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@ struct JoinArguments {
   std::uint32_t process_id = 0;
   std::string rack = {};              // other than empty: it is no worker but that rack
   std::optional<Identity> base = {};  // the member of another job that adds these keys to it
+  std::uint64_t attempt = 0;          // of a rack: JoinRequest.attempt
+  // Whether nobody waits for the reply any more; empty: somebody does.
+  std::function<bool()> is_given_up = {};
 };
 
 struct HeartbeatReply {
@@ -43,8 +47,11 @@ class JobMembers final : public MembershipListener, public RackEvents {
       : index_(index), life_(life), starts_(starts) {}
 
   // The spec's job is made if its tenant has none of that name. Errors: see Rendezvous::join, and
-  // kUnauthenticated for a ticket that fits no live job.
+  // kUnauthenticated for a ticket that fits no live job, kAborted for a join that was given up
+  // before it was executed.
   Result<Identity> join(const JoinArguments& arguments);
+  // The reply to this join did not arrive: its member makes room, unless it has been heard of.
+  void withdraw(const Identity& identity);
 
   // Errors: those of a wrong identity; kResourceExhausted for a member that sends more than any
   // honest one does, which is not lost for that.

@@ -233,6 +233,7 @@ Status Placement::open_links(Job& job) {
   PHUB_RETURN_IF_ERROR(
       index_.options.links->open({.job_id = job.id,
                                   .tenant = job.tenant.name,
+                                  .tenant_shared_id = job.tenant.shared_id,
                                   .spec = job.spec,
                                   .own = job.rack.own,
                                   .cores_per_server = job.place.topology.cores_per_server,

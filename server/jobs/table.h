@@ -39,6 +39,8 @@ class JobTable {
   // REQUIRES: called once, before any call of a worker; `data_plane` outlives those calls.
   void attach(DataPlane& data_plane) { index_.attach(data_plane); }
 
+  RackLinks* links() const { return index_.options.links; }  // null: no racks are known here
+
   // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)
   // those that still live. Returns how many live now. `snapshots`: of what is ended so, before it
   // is.

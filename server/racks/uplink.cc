@@ -86,6 +86,11 @@ bool Uplink::is_over() const {
   return over_;
 }
 
+std::vector<LinkedServer> Uplink::linked() const {
+  const std::lock_guard lock(mutex_);
+  return linked_;
+}
+
 bool Uplink::is_closed() const {
   const std::lock_guard lock(mutex_);
   return closed_;
@@ -135,6 +140,9 @@ Status Uplink::link() {
     if (is_closed()) break;  // and it may not have joined
     PHUB_RETURN_IF_ERROR(connect(other));
   }
+  const std::lock_guard lock(mutex_);
+  if (closed_) return {};
+  for (const Other& other : others_) linked_.push_back({other.name, other.address, other.server});
   return {};
 }
 
@@ -179,9 +187,11 @@ Status Uplink::join_once(Other& other) {
   }
   const auto more =
       std::chrono::duration_cast<milliseconds>(job_.spec->keys.size() * kJoinTimePerKey);
-  PHUB_ASSIGN_OR_RETURN(other.joined, other.server->join_as_rack(
-                                          *job_.spec, job_.spec->racks[job_.own].name,
-                                          parts_.directory.own_address(), call_timeout() + more));
+  const client::JoiningRack self{.name = job_.spec->racks[job_.own].name,
+                                 .address = parts_.directory.own_address(),
+                                 .tenant_shared_id = job_.tenant_shared_id};
+  PHUB_ASSIGN_OR_RETURN(other.joined,
+                        other.server->join_as_rack(*job_.spec, self, call_timeout() + more));
   begin_pulse(other);
   return {};
 }
@@ -265,8 +275,10 @@ Status Uplink::make_ready(Other& other) {
       const Status same = compare_rounds(job_, other.server->rounds_before());
       return same.ok() ? same : named(other, same);
     }
-    const bool is_late =
-        ready.code() == Code::kDeadlineExceeded || ready.code() == Code::kUnavailable;
+    // kAborted also where an earlier call came behind this one, and took its place.
+    const bool is_late = ready.code() == Code::kDeadlineExceeded ||
+                         ready.code() == Code::kUnavailable ||
+                         (ready.code() == Code::kAborted && still_runs(other));
     if (!is_late || Clock::now() > end) return reason_of(other, ready);
     PHUB_RETURN_IF_ERROR(look());
   }
@@ -282,6 +294,11 @@ Status Uplink::named(const Other& other, const Status& status) {
 Status Uplink::reason_of(const Other& other, const Status& failure) {
   const auto beat = other.server->heartbeat(call_timeout());
   return beat && !beat->running ? over_there(other.name, beat->reason) : named(other, failure);
+}
+
+bool Uplink::still_runs(const Other& other) const {
+  const auto beat = other.server->heartbeat(call_timeout());
+  return beat && beat->running;
 }
 
 milliseconds Uplink::call_timeout() const {
@@ -341,18 +358,18 @@ void Uplink::leave() {
   {
     const std::lock_guard lock(mutex_);
     reason = reason_;
+    linked_.clear();
   }
-  // Who has replied last is told first: one that is gone takes all of its time.
+  // All at once: one that is gone takes all of its time.
+  std::vector<client::Later<Status>> asked;
   for (Other& other : others_) {
-    if (other.pulse) other.answered = other.pulse->answered();
+    if (!other.pulse) continue;
+    other.pulse.reset();
+    asked.push_back(other.server->begin_leave(kLeaveTimeout, reason));
   }
-  std::sort(others_.begin(), others_.end(),
-            [](const Other& a, const Other& b) { return a.answered > b.answered; });
+  for (const auto& left : asked) static_cast<void>(left());
+  asked.clear();
   for (Other& other : others_) {
-    if (other.pulse) {
-      other.pulse.reset();
-      static_cast<void>(other.server->leave(kLeaveTimeout, reason));
-    }
     other.server.reset();  // its connection: this object may stay for a while
   }
 }

@@ -22,6 +22,7 @@
 #include "server/directory/directory.h"
 #include "server/job/rack_links.h"
 #include "server/plane/data_plane.h"
+#include "server/racks/snapshots_there.h"
 
 namespace phub::server {
 
@@ -42,7 +43,7 @@ class Uplink {
  public:
   // Throws std::system_error where no thread can be made.
   Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts);
-  ~Uplink();  // leaves: within the call that is under way and a second for each rack
+  ~Uplink();  // leaves: within the call that is under way and a second
   Uplink(const Uplink&) = delete;
   Uplink& operator=(const Uplink&) = delete;
 
@@ -50,6 +51,8 @@ class Uplink {
   void diagnose(const std::string& rack, const std::string& suspicion);
   void close(const std::string& reason);
   bool is_over() const;  // it has left, or has failed
+  // The servers of all other racks, between the last link and the leave; else none.
+  std::vector<LinkedServer> linked() const;
 
  private:
   // Another rack, by its server that has this one's place.
@@ -57,11 +60,10 @@ class Uplink {
     std::uint32_t rack = 0;
     std::string name;
     std::string address = {};
-    std::unique_ptr<client::Rendezvous> server = nullptr;
+    std::shared_ptr<client::Rendezvous> server = nullptr;
     client::JoinInfo joined = {};
     client::TransportChoice way = {};
-    std::unique_ptr<client::Pulse> pulse = nullptr;       // once it is joined
-    std::chrono::steady_clock::time_point answered = {};  // last, as of the leave
+    std::unique_ptr<client::Pulse> pulse = nullptr;  // once it is joined
   };
 
   void run();
@@ -81,6 +83,7 @@ class Uplink {
   std::chrono::milliseconds call_timeout() const;  // a close waits for it
   static Status named(const Other& other, const Status& status);
   Status reason_of(const Other& other, const Status& failure);
+  bool still_runs(const Other& other) const;
   static Status over_there(const std::string& rack, const std::string& reason);
   Status find_reason(Other& other, const std::string& suspicion);
   void leave();
@@ -102,6 +105,7 @@ class Uplink {
   std::string suspicion_;
   Status failure_;  // that a heartbeat found first
   bool over_ = false;
+  std::vector<LinkedServer> linked_;
   std::thread thread_;  // last: it uses all of the above
 };
 

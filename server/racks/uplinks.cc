@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/process/make_thread.h"
+#include "server/racks/snapshots_there.h"
 
 namespace phub::server {
 
@@ -80,6 +81,19 @@ void Uplinks::complete(std::uint64_t job_id) {
 void Uplinks::diagnose(std::uint64_t job_id, const std::string& rack,
                        const std::string& suspicion) {
   with(job_id, [&](Uplink& uplink) { uplink.diagnose(rack, suspicion); });
+}
+
+Result<std::unique_ptr<RackSnapshots>> Uplinks::snapshot(std::uint64_t job_id, std::uint64_t round,
+                                                         std::chrono::milliseconds timeout) {
+  std::vector<LinkedServer> servers;
+  with(job_id, [&](Uplink& uplink) { servers = uplink.linked(); });
+  if (servers.empty()) {
+    return Status(Code::kFailedPrecondition,
+                  "this rack is not linked with the job's other racks, so nobody could go on from "
+                  "what it has; ask again while the job runs");
+  }
+  return std::unique_ptr<RackSnapshots>(
+      std::make_unique<SnapshotsThere>(std::move(servers), round, timeout));
 }
 
 void Uplinks::close(std::uint64_t job_id, const std::string& reason) {

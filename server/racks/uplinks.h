@@ -29,6 +29,8 @@ class Uplinks final : public RackLinks {
   void complete(std::uint64_t job_id) override;
   void diagnose(std::uint64_t job_id, const std::string& rack,
                 const std::string& suspicion) override;
+  Result<std::unique_ptr<RackSnapshots>> snapshot(std::uint64_t job_id, std::uint64_t round,
+                                                  std::chrono::milliseconds timeout) override;
   void close(std::uint64_t job_id, const std::string& reason) override;
   // Leaves everywhere, and waits for it; nothing is opened any more.
   void close_all();

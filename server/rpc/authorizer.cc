@@ -90,6 +90,13 @@ Result<Principal> Authorizer::authorize(const grpc::ServerContextBase* context, 
   return caller;
 }
 
+Result<Principal> Authorizer::authorize_join(const grpc::ServerContextBase& context) const {
+  const auto credentials = tenancy_ == nullptr ? std::nullopt : credentials_of(context);
+  const auto known = credentials ? tenancy_->access.identify(*credentials) : std::nullopt;
+  const bool is_rack = known && known->role == Role::kRack;
+  return authorize(&context, is_rack ? Right::kJoinAsRack : Right::kJoin, "join");
+}
+
 std::optional<std::string> Authorizer::payer_of(const grpc::ServerContextBase& context) const {
   if (tenancy_ == nullptr) return "";
   const std::optional<Credentials> credentials = credentials_of(context);

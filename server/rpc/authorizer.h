@@ -57,6 +57,9 @@ class Authorizer {
   Result<Principal> authorize(const grpc::ServerContextBase* context, Right right,
                               std::string_view action = {}) const;
 
+  // The same of a join, before it has said whether it is as a worker or as a rack.
+  Result<Principal> authorize_join(const grpc::ServerContextBase& context) const;
+
   // Whose calls this one counts with: a tenant's, or "" for administrators' and observers'.
   // Nothing: its token is wrong. Does not write anything.
   std::optional<std::string> payer_of(const grpc::ServerContextBase& context) const;

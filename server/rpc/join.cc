@@ -67,15 +67,22 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     }
     if (!decides()) return;
     alarm_.Cancel();
-    if (!taken.ok()) return refuse(taken);
+    if (!taken.ok()) return part_.rack().empty() ? refuse(taken) : refuse_rack(taken);
+    arguments_.is_given_up = [this] { return context_.IsCancelled(); };
     const Status posted = service_.threads_.work.post(arguments_.tenant, [this] {
-      Finish(to_grpc(service_.join(context_, arguments_, reply_)));
+      Result<Identity> joined = service_.join(context_, arguments_, reply_);
+      const Status status = joined ? Status() : joined.error();
+      if (!arguments_.rack.empty()) audit(arguments_.spec->name, status);
+      if (joined) joined_ = std::move(*joined);
+      Finish(to_grpc(status));
     });
     if (!posted.ok()) refuse(posted);
   }
+  // A caller that has gone meanwhile does not know its secret, and tries again perhaps.
   void OnDone() override {
     const auto last = std::move(self_);
     alarm_.Cancel();
+    if (joined_ && context_.IsCancelled()) service_.table_.members.withdraw(*joined_);
   }
 
  private:
@@ -97,12 +104,27 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     Finish(to_grpc(status));
   }
 
+  // Another rack's server acts for a tenant here, so what becomes of it is audited, which may
+  // block.
+  void audit(const std::string& job, const Status& outcome) const {
+    const std::string what = fmt::format("{} for {}/{}", arguments_.rack, arguments_.tenant, job);
+    static_cast<void>(service_.authorizer_.audited(caller_, "join as rack", what, outcome));
+  }
+  void refuse_rack(const Status& status) {
+    arguments_.rack = part_.rack();
+    arguments_.tenant = namespace_of(caller_, part_.tenant());
+    const Status posted = service_.threads_.work.post(arguments_.tenant, [this, status] {
+      audit(part_.spec().name(), status);
+      refuse(status);
+    });
+    if (!posted.ok()) refuse(posted);
+  }
+
   // By what the metadata say.
   Status admit() {
     arguments_.ticket = ticket_of(context_);
     if (!arguments_.ticket) {
-      PHUB_ASSIGN_OR_RETURN(caller_,
-                            service_.authorizer_.authorize(&context_, Right::kJoin, "join"));
+      PHUB_ASSIGN_OR_RETURN(caller_, service_.authorizer_.authorize_join(context_));
       return {};
     }
     Result<std::string> tenant = service_.table_.views.tenant_of(*arguments_.ticket);
@@ -140,9 +162,23 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     return {};
   }
 
+  // Whether the caller may join as another rack's server, for this tenant.
+  Status check_rack() {
+    if (arguments_.ticket) {
+      return {Code::kPermissionDenied, "rack: a job's nonce lets workers in, and no other rack"};
+    }
+    PHUB_RETURN_IF_ERROR(require(caller_, Right::kJoinAsRack));
+    return service_.check_shared(namespace_of(caller_, part_.tenant()), part_);
+  }
+
   Status take_first_part() {
     has_spec_ = true;
     PHUB_RETURN_IF_ERROR(check_names(part_));
+    if (!part_.rack().empty()) {
+      PHUB_RETURN_IF_ERROR(check_rack());
+    } else if (!arguments_.ticket) {
+      PHUB_RETURN_IF_ERROR(require(caller_, Right::kJoin));
+    }
     if (!arguments_.ticket) {
       if (caller_.role == Role::kTenant &&
           namespace_of(caller_, part_.tenant()) != caller_.tenant) {
@@ -162,6 +198,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     arguments_.host = host;
     arguments_.process_id = part_.process_id();
     arguments_.rack = part_.rack();
+    arguments_.attempt = part_.attempt();
     if (!part_.has_base()) return {};
     PHUB_ASSIGN_OR_RETURN(arguments_.base, identity_from(part_.base()));
     return {};
@@ -176,6 +213,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
   bool has_spec_ = false;
   JobSpec spec_;
   KeyAllowance::Share share_;
+  std::optional<Identity> joined_;
   std::atomic<std::size_t> messages_ = 0;  // that came and said that more follow
   std::atomic<bool> is_decided_ = false;
   grpc::Alarm alarm_;
@@ -189,13 +227,14 @@ grpc::ServerReadReactor<control::JoinRequest>* RendezvousService::Join(
   return call.get();
 }
 
-Status RendezvousService::join(const grpc::ServerContextBase& context,
-                               const JoinArguments& arguments, control::JoinReply& reply) {
-  const Result<Identity> joined = table_.members.join(arguments);
+Result<Identity> RendezvousService::join(const grpc::ServerContextBase& context,
+                                         const JoinArguments& arguments,
+                                         control::JoinReply& reply) {
+  Result<Identity> joined = table_.members.join(arguments);
   if (!joined) {
     if (joined.error().code() == Code::kUnauthenticated)
       authorizer_.count_refusal(&context, "job nonce");
-    return joined.error();
+    return joined;
   }
   const Identity& identity = *joined;
   reply.set_job_id(identity.job_id);
@@ -206,7 +245,22 @@ Status RendezvousService::join(const grpc::ServerContextBase& context,
   fill_offer(reply);
   const std::vector<std::uint64_t> load = table_.views.core_load_bytes(identity.job_id);
   reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
-  return {};
+  return joined;
+}
+
+Status RendezvousService::check_shared(const std::string& tenant,
+                                       const control::JoinRequest& request) const {
+  if (tenancy_ == nullptr || tenant == kDefaultTenant) return {};
+  PHUB_ASSIGN_OR_RETURN(const Tenant own, tenancy_->directory.find(tenant));
+  const std::string& theirs = request.tenant_shared_id();
+  if (!own.shared_id.empty() && own.shared_id == theirs) return {};
+  const auto described = [](const std::string& id) { return id.empty() ? "none" : id; };
+  return {Code::kPermissionDenied,
+          fmt::format("tenant: nobody has said that \"{}\" of rack {} and \"{}\" here are one; its "
+                      "shared id is {} there and {} here; `phubctl tenant set {} --shared-id WORD` "
+                      "gives it the same in all racks",
+                      tenant, request.rack(), tenant, described(theirs), described(own.shared_id),
+                      tenant)};
 }
 
 void RendezvousService::fill_offer(control::JoinReply& reply) const {

@@ -54,7 +54,11 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
   const auto post = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
     PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.views.tenant_of(identity));
-    return threads_.work.post(tenant, [this, identity, request, reply, reactor] {
+    return threads_.work.post(tenant, [this, identity, context, request, reply, reactor] {
+      // Executed now it would take the place of a later one.
+      if (context->IsCancelled()) {
+        return reactor->Finish({grpc::StatusCode::CANCELLED, "the call was given up"});
+      }
       const auto& cores = request->cores_per_server();
       const auto& loads = request->core_load_bytes();
       table_.placement.ready(identity,
@@ -151,10 +155,13 @@ Status RendezvousService::snapshot(const grpc::CallbackServerContext& context, c
     const Principal member{.role = Role::kWorker, .tenant = {}, .name = "a worker of " + tenant};
     reactor.Finish(authorizer_.audited(member, "snapshot take", object, outcome));
   };
+  // Another rack's server asks for a worker of its own.
+  const bool is_rack = request.worker_index() >= job.rack.workers;
   const WantedSnapshot wanted{.round = request.round(),
                               .timeout_ms = request.timeout_ms(),
                               .asked_by = Asker::kWorker,
-                              .call = &context};
+                              .call = &context,
+                              .links = is_rack ? nullptr : table_.links()};
   return post(threads_, job.tenant,
               std::make_shared<SnapshotCall>(table_, snapshotter_, wanted, reply, find, end));
 }

@@ -45,6 +45,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
       : table_(table),
         offer_(std::move(offer)),
         snapshotter_(snapshotter),
+        tenancy_(tenancy),
         authorizer_(tenancy, peers),
         threads_(threads),
         join_patience_(join_patience) {}
@@ -75,8 +76,10 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   class JoinCall;
   class WaitingStart;
 
-  Status join(const grpc::ServerContextBase& context, const JoinArguments& arguments,
-              control::JoinReply& reply);
+  Result<Identity> join(const grpc::ServerContextBase& context, const JoinArguments& arguments,
+                        control::JoinReply& reply);
+  // Whether a tenant is the same here and in the rack that joins for it. Errors: kPermissionDenied.
+  Status check_shared(const std::string& tenant, const control::JoinRequest& request) const;
   void fill_offer(control::JoinReply& reply) const;
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.
@@ -91,6 +94,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   JobTable& table_;
   const Offer offer_;
   Snapshotter* const snapshotter_;
+  Tenancy* const tenancy_;  // null: there are no tenants
   const Authorizer authorizer_;
   CallThreads& threads_;
   const std::chrono::milliseconds join_patience_;

@@ -1,13 +1,16 @@
 #include "server/rpc/take.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace phub::server {
 namespace {
 
 constexpr std::uint32_t kTimeoutMsDefault = 30'000;
 constexpr std::uint32_t kTimeoutMsMax = 3'600'000;
+constexpr std::chrono::milliseconds kLookAtRacks{20};
 
 }  // namespace
 
@@ -47,23 +50,45 @@ Status SnapshotCall::begin() {
                                  .server_index = admitted_.server_index,
                                  .moment = moment,
                                  .asked_by = wanted_.asked_by});
+  if (wanted_.links == nullptr || job.spec->racks.empty()) return {};
+  PHUB_ASSIGN_OR_RETURN(others_, wanted_.links->snapshot(job.id, wanted_.round, moment.timeout));
   return {};
 }
 
 Result<bool> SnapshotCall::go_on() {
+  if (reply_.has_snapshot()) return end_there();
   if (taking_ == nullptr) PHUB_RETURN_IF_ERROR(begin());
   PHUB_ASSIGN_OR_RETURN(const std::optional<TakenSnapshot> taken, taking_->step());
   if (!taken) return false;
   fill(taken->info, *reply_.mutable_snapshot());
   reply_.set_pause_seconds(taken->pause_seconds);
   reply_.set_seconds(taken->seconds);
+  taking_.reset();
+  admitted_ = {};
+  return end_there();
+}
+
+Result<bool> SnapshotCall::end_there() {
+  if (others_ == nullptr) return true;
+  if (!others_->is_over()) {
+    if (wanted_.call == nullptr || !wanted_.call->IsCancelled()) return false;
+    return Status(Code::kAborted, "the caller is not there any more");
+  }
+  PHUB_ASSIGN_OR_RETURN(const std::vector<RackFile> files, others_->files());
+  for (const RackFile& each : files) {
+    control::RackSnapshot& message = *reply_.add_other_racks();
+    message.set_rack(each.rack);
+    message.set_address(each.address);
+    message.set_file(each.file);
+  }
   return true;
 }
 
 std::optional<std::chrono::microseconds> SnapshotCall::step() {
   const Result<bool> is_over = go_on();
-  if (is_over && !*is_over) return taking_->rest();
+  if (is_over && !*is_over) return taking_ == nullptr ? kLookAtRacks : taking_->rest();
   taking_.reset();
+  others_.reset();
   admitted_ = {};
   end_(is_over.error());
   return std::nullopt;

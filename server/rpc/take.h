@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "proto/control.pb.h"
+#include "server/job/rack_links.h"
 #include "server/jobs/table.h"
 #include "server/process/control_threads.h"
 #include "server/snapshot/snapshotter.h"
@@ -23,6 +24,8 @@ struct WantedSnapshot {
   Asker asked_by = Asker::kAdministrator;
   const grpc::ServerContextBase* call =
       nullptr;  // is given up when its caller is not there any more
+  // Of a job that spans racks: the other racks' servers keep it too. Null: this one alone.
+  RackLinks* links = nullptr;
 };
 
 // The server has no state folder.
@@ -52,7 +55,8 @@ class SnapshotCall {
 
  private:
   Status begin();
-  Result<bool> go_on();  // whether it is over
+  Result<bool> go_on();      // whether it is over
+  Result<bool> end_there();  // whether the other racks have theirs
 
   JobTable& table_;
   Snapshotter* const snapshotter_;
@@ -61,7 +65,8 @@ class SnapshotCall {
   const FindJob find_;
   const End end_;
   AdmittedCopy admitted_;
-  std::unique_ptr<SnapshotUnderWay> taking_;  // since the first step
+  std::unique_ptr<SnapshotUnderWay> taking_;  // since the first step, until it is written
+  std::unique_ptr<RackSnapshots> others_;     // other racks'; null: none is asked
 };
 
 // Errors: kResourceExhausted: the tenant has too many under way; `call` is then dropped.

@@ -15,7 +15,7 @@
 #include "common/connect/data_connection.h"
 #include "common/exchange/exchange.h"
 #include "common/protocol/wire.h"
-#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/heartbeats.h"
 #include "common/rendezvous/membership.h"
 #include "worker/client/client_options.h"
 
@@ -78,7 +78,7 @@ class StallingWorker {
     const JobSpec job = client::describe_job(options_, keys);
     PHUB_ASSIGN_OR_RETURN(membership_, client::join_all(options_.servers, job, options_.timeout,
                                                         options_.security, options_.worker_index));
-    heartbeat_ = std::make_unique<client::HeartbeatThread>(membership_, options_.timeout);
+    heartbeat_ = std::make_unique<client::Heartbeats>(membership_, options_.timeout);
     const client::JoinInfo& joined = membership_.joined[0];
     PHUB_ASSIGN_OR_RETURN(plan_, client::agree_on_plan(membership_, job, options_.timeout));
     gradients_offset_ = wire::hyper_bytes(joined.cores);
@@ -119,7 +119,7 @@ class StallingWorker {
   ClientOptions options_;
   std::vector<KeySpec> keys_;
   client::Membership membership_;
-  std::unique_ptr<client::HeartbeatThread> heartbeat_;
+  std::unique_ptr<client::Heartbeats> heartbeat_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedMemory> memory_;  // hyper slots, then gradients
   std::size_t gradients_offset_ = 0;

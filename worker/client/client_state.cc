@@ -9,7 +9,7 @@
 namespace phub {
 
 using client::ExchangeDriver;
-using client::HeartbeatThread;
+using client::Heartbeats;
 using client::JobLinks;
 using client::Membership;
 
@@ -24,10 +24,13 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   keys = job_keys;
   said = options.hyper;
   const JobSpec job = client::describe_job(options, keys);
+  const auto interrupt = [this] { interruption.request_stop(); };
+  on_stop.emplace(options.stop, interrupt);
+  const std::stop_callback while_joining(options.stop_joining, interrupt);
   PHUB_ASSIGN_OR_RETURN(membership,
                         client::join_all(options.servers, job, options.timeout, options.security,
-                                         options.worker_index, base, options.stop));
-  heartbeat = std::make_unique<HeartbeatThread>(membership, kServerDeadline);
+                                         options.worker_index, base, interruption.get_token()));
+  heartbeat = std::make_unique<Heartbeats>(membership, kServerDeadline);
   PHUB_ASSIGN_OR_RETURN(auto transports,
                         client::choose_transports(options.transport, options.links, membership,
                                                   options.security.require_encryption));

@@ -3,15 +3,17 @@
 // Belongs to the Client's thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/connect/job_links.h"
 #include "common/exchange/driver.h"
-#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/heartbeats.h"
 #include "worker/client/added_keys.h"
 #include "worker/client/phub.h"
 #include "worker/compress/compressor.h"
@@ -62,12 +64,14 @@ struct Client::State {
     std::size_t missing_ = 0;
   };
 
+  // Ends what calls of the membership wait for: options.stop, and what set_up links to it.
+  std::stop_source interruption;
   ClientOptions options;
   Hyper said;                 // last, or the job's
   std::optional<Hyper> told;  // by set_hyper and set_samples
   std::vector<KeySpec> keys;
   client::Membership membership;
-  std::unique_ptr<client::HeartbeatThread> heartbeat;
+  std::unique_ptr<client::Heartbeats> heartbeat;
   std::unique_ptr<client::JobLinks> links;
   std::optional<compress::Compressor> compressor;  // of gradients; nothing: they are pushed whole
   std::unique_ptr<client::ExchangeDriver> driver;
@@ -86,6 +90,7 @@ struct Client::State {
   std::chrono::nanoseconds waited{0};
   std::string failure;                       // of a wait; empty: all have ended well
   std::unique_ptr<client::AddedKeys> added;  // null: no keys have been
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;  // last: it uses interruption
 };
 
 }  // namespace phub

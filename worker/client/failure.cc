@@ -18,7 +18,7 @@ std::optional<KeyId> blocking_key(const TimedOut& wait) {
 
 }  // namespace
 
-Status explain_failure(const ExchangeDriver& driver, HeartbeatThread& heartbeat,
+Status explain_failure(const ExchangeDriver& driver, Heartbeats& heartbeat,
                        const Membership& membership) {
   const auto loss = driver.loss();
   if (loss && loss->loss == transport::Loss::kBadTag) {

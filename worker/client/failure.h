@@ -8,7 +8,7 @@
 
 #include "common/exchange/driver.h"
 #include "common/plan/plan.h"
-#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/heartbeats.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {
@@ -23,7 +23,7 @@ struct TimedOut {
 };
 
 // What ended a wait: a data connection, a server or a worker.
-Status explain_failure(const ExchangeDriver& driver, HeartbeatThread& heartbeat,
+Status explain_failure(const ExchangeDriver& driver, Heartbeats& heartbeat,
                        const Membership& membership);
 
 // kDeadlineExceeded with the likely cause.

@@ -88,6 +88,7 @@ struct ClientOptions {
   // From any thread: what waits, and what waits from then on, ends soon with kAborted, and the
   // client is to be destroyed. A connection to a server that does not answer takes its time.
   std::stop_token stop = {};
+  std::stop_token stop_joining = {};  // the same, while register_keys and add_keys wait for others
 };
 
 // Where keys are in an array of all of them, in the wire type.
@@ -199,8 +200,9 @@ class Client {
   // the snapshot. 0: a new job. REQUIRES: register_keys succeeded.
   std::uint64_t rounds_before() const;
 
-  // Has every server keep the job, parameters and optimizer state, as they are after the last round
-  // that was waited for; returns what `phubctl restore` is to be told, server by server. Needs
+  // Has every server of every rack keep the job, parameters and optimizer state, as they are after
+  // the last round that was waited for; returns what `phubctl restore` is to be told, "FILE at
+  // ADDRESS" of each server: all of them are restored. Needs
   // servers with a state folder, a rule with parameters, and no added keys. REQUIRES: initialise,
   // and every push has been waited for.
   Result<std::vector<std::string>> snapshot();

@@ -109,10 +109,11 @@ int phub_wait_all(phub_client* client);
 int phub_wait_for(phub_client* client, uint32_t key, uint32_t milliseconds);
 int phub_push_pull(phub_client* client, uint32_t key);
 int phub_initialise(phub_client* client);
-/* Has every server keep the job, parameters and optimizer state, as they are after the last round
- * that was waited for; one worker is enough. Needs servers with a state folder, a rule with
- * parameters, and no added keys; every push has been waited for. `files`, when not NULL, receives
- * lines "FILE at SERVER", which `phubctl restore` takes; valid until the client's next call. */
+/* Has every server of every rack keep the job, parameters and optimizer state, as they are after
+ * the last round that was waited for; one worker is enough. Needs servers with a state folder, a
+ * rule with parameters, and no added keys; every push has been waited for. `files`, when not NULL,
+ * receives lines "FILE at SERVER", which `phubctl restore` takes; valid until the client's next
+ * call. */
 int phub_snapshot(phub_client* client, const char** files);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);

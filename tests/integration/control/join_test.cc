@@ -1,12 +1,17 @@
 // Joins in several messages, and joins that are refused before the first is read.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "common/rendezvous/membership.h"
 #include "common/rendezvous/rendezvous.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
@@ -83,6 +88,106 @@ TEST_CASE("a join that breaks off between two messages makes no job") {
   REQUIRE(parts->WritesDone());
   CHECK(parts->Finish().error_code() == grpc::StatusCode::CANCELLED);
   CHECK(plane.table->views.list().empty());
+}
+
+// A tenant has four threads for joins and readies.
+TEST_CASE("a join that waits for its turn and is given up is not executed") {
+  SecuredControlPlane plane;
+  const std::string token = plane.token_of("red");
+  plane.folder.write("token", token + "\n");
+  const ClientSecurity red{.token_file = plane.folder.path / "token"};
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> busy = 0;
+  plane.data_plane.on_create = [&] {
+    ++busy;
+    released.wait();
+  };
+  std::vector<std::future<bool>> readies;
+  for (int i = 0; i < 4; ++i) {
+    readies.push_back(std::async(std::launch::async, [&, i] {
+      JobSpec job = job_of(1);
+      job.name += std::to_string(i);
+      const auto member = client::join_all({plane.service->address()}, job, kLong, red);
+      return member && client::agree_on_plan(*member, job, kLong).has_value();
+    }));
+  }
+  while (busy < 4) std::this_thread::yield();
+  const auto stub = control::Rendezvous::NewStub(plane.channel());
+  control::JoinRequest only = first_part();
+  only.set_more(false);
+  {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + token);
+    control::JoinReply reply;
+    const auto parts = stub->Join(&context, &reply);
+    parts->WaitForInitialMetadata();  // it is admitted
+    REQUIRE(parts->Write(only));
+    parts->WritesDone();
+    context.TryCancel();
+    CHECK(parts->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  }
+  release.set_value();
+  for (auto& ready : readies) CHECK(ready.get());
+  JobSpec later = job_of(1);
+  later.name = "later";
+  REQUIRE(join(plane, "token", token, later));
+  CHECK_FALSE(plane.table->views.inspect({"red", "demo"}, 0));
+}
+
+// What becomes of a join as rack b, for tenant red.
+grpc::Status join_as_rack(const SecuredControlPlane& plane, const std::string& proof,
+                          const std::string& shared_id) {
+  control::JoinRequest only = first_part();
+  only.set_more(false);
+  only.set_rack("b");
+  only.set_tenant("red");
+  only.set_tenant_shared_id(shared_id);
+  const auto stub = control::Rendezvous::NewStub(plane.channel());
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", proof);
+  control::JoinReply reply;
+  const auto parts = stub->Join(&context, &reply);
+  parts->Write(only);
+  parts->WritesDone();
+  return parts->Finish();
+}
+
+bool has_audited(const SecuredControlPlane& plane, const std::string& outcome) {
+  const auto records = plane.tenancy->audit.last(100).value();
+  return std::any_of(records.begin(), records.end(), [&](const auto& record) {
+    return record.action == "join as rack" && record.object == "b for red/demo" &&
+           record.outcome.find(outcome) != std::string::npos;
+  });
+}
+
+TEST_CASE("a tenant's token and a job's nonce let nobody join as a rack, and the try is audited") {
+  SecuredControlPlane plane;
+  const grpc::Status refused = join_as_rack(plane, "Bearer " + plane.token_of("red"), "");
+  CHECK(refused.error_code() == grpc::StatusCode::PERMISSION_DENIED);
+  CHECK_THAT(refused.error_message(), Contains("has the role tenant"));
+  CHECK(has_audited(plane, "has the role tenant"));
+  const std::uint64_t id =
+      plane.table->life.create({.name = "demo", .workers = 1}, "red", server::digest_of("word"))
+          .value();
+  const grpc::Status ticket = join_as_rack(plane, fmt::format("Ticket {}:word", id), "");
+  CHECK_THAT(ticket.error_message(), Contains("lets workers in, and no other rack"));
+}
+
+TEST_CASE("a rack joins for a tenant only if both sides have said that it is one") {
+  SecuredControlPlane plane;
+  plane.token_of("red");
+  const std::string admin =
+      "Bearer " + plane.tenancy->tokens.create(server::Role::kAdmin, {}, "", 0)->text;
+  CHECK_THAT(join_as_rack(plane, admin, "").error_message(),
+             Contains("nobody has said that \"red\" of rack b and \"red\" here are one"));
+  CHECK_THAT(join_as_rack(plane, admin, "one").error_message(), Contains("is one there and none"));
+  REQUIRE(plane.tenancy->directory.share("red", "one"));
+  CHECK_THAT(join_as_rack(plane, admin, "other").error_message(),
+             Contains("is other there and one here"));
+  CHECK(has_audited(plane, "is other there and one here"));
+  // It is let in, and then the job has no such rack.
+  CHECK_THAT(join_as_rack(plane, admin, "one").error_message(), Contains("is no other rack"));
 }
 
 TEST_CASE("a join whose messages do not come is refused") {

@@ -138,6 +138,34 @@ class Snapshots(RacksTest):
     def test_it_goes_on_from_the_snapshots_of_one_round_after_a_restart(self):
         self.go_on()
 
+    def start_with_snapshot(self, *more):
+        """Worker 0 writes half.safetensors, with a snapshot."""
+        first = ("--checkpoint", self.folder / "half.safetensors", "--snapshot")
+        return [self.start_worker(rack, index, self.RACKS, "--job", "half", *more, *(() if index else first))
+                for index, rack in enumerate("aab")]
+
+    def test_a_workers_snapshot_is_of_all_racks_and_goes_on_bit_by_bit(self):
+        whole, _ = self.train(self.RACKS, "--max-steps", "12", name="whole")
+        self.finish(self.start_with_snapshot("--max-steps", "7"))
+        half = (self.folder / "half.safetensors").read_bytes()
+        header = processes.json.loads(half[8:8 + int.from_bytes(half[:8], "little")])
+        words = header["__metadata__"]["snapshots"].replace(",", "").split()
+        kept = dict(zip(words[2::3], words[0::3]))
+        self.assertEqual(list(kept), [server.control for server in self.both()])
+        for server in self.both():
+            server.table("restore", kept[server.control], "--as", "on")
+        on, _ = self.train(self.RACKS, "--max-steps", "12", "--resume", self.folder / "half.safetensors",
+                           name="on")
+        self.assertEqual(on, whole)
+
+    def test_a_workers_snapshot_fails_by_name_where_another_rack_keeps_no_state(self):
+        self.servers["b"][0].close()
+        self.start_server("b")
+        first, *others = self.start_with_snapshot("--max-steps", "2")
+        self.assertRegex(self.errors([first])[0], "rack b .*state_folder")
+        for process in others:
+            process.communicate(timeout=DEADLINE)
+
     def test_so_does_one_whose_racks_keep_back_parts_of_their_sums(self):
         self.go_on("--rack-density", "0.01")
 
@@ -172,6 +200,12 @@ class Secured(RacksTest):
         made = run(processes.BIN / "phubctl", "pki", "init", self.pki, "--host", "localhost")
         self.assertEqual(made.returncode, 0, made.stderr)
 
+        self.issue("rack", "rack")
+
+    def issue(self, name, role):
+        issued = run(processes.BIN / "phubctl", "pki", "issue", self.pki, name, "--role", role)
+        self.assertEqual(issued.returncode, 0, issued.stderr)
+
     def files(self, who):
         return (f'ca: "{self.pki / who / "ca.pem"}" certificate: "{self.pki / who / "cert.pem"}" '
                 f'key: "{self.pki / who / "key.pem"}"')
@@ -188,12 +222,11 @@ class Secured(RacksTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def tenant(self, name, rack):
+    def tenant(self, name, rack, *more):
         """Of a worker of this rack."""
         folder = self.pki / f"{name}-{rack}"
-        issued = run(processes.BIN / "phubctl", "pki", "issue", self.pki, folder.name, "--role", "worker")
-        self.assertEqual(issued.returncode, 0, issued.stderr)
-        self.admin(rack, "tenant", "create", name)
+        self.issue(folder.name, "worker")
+        self.admin(rack, "tenant", "create", name, *more)
         self.admin(rack, "tenant", "token", "create", name, "--save", folder / "token")
         return folder
 
@@ -202,11 +235,22 @@ class Secured(RacksTest):
                 for index, rack in enumerate("ab")]
 
     def test_a_tenants_job_spans_racks_over_encrypted_connections(self):
-        self.start_secured(self.files("admin"))
-        folders = {rack: self.tenant("red", rack) for rack in "ab"}
+        self.start_secured(self.files("rack"))
+        folders = {rack: self.tenant("red", rack, "--shared-id", "red-of-both") for rack in "ab"}
         self.finish(self.start_tenants_job(folders, "--max-steps", "6", "--job", "demo"))
         for rack in "ab":
             self.assertIn("tenant          red", self.admin(rack, "job", "inspect", "demo", "--tenant", "red"))
+            audit = self.admin(rack, "audit")
+            self.assertRegex(audit, r"certificate rack +join as rack +[ab] for red/demo +done")
+
+    def test_tenants_of_one_name_that_nobody_has_said_are_one_do_not_meet(self):
+        self.start_secured(self.files("rack"))
+        folders = {"a": self.tenant("red", "a", "--shared-id", "one"), "b": self.tenant("red", "b")}
+        for error in self.errors(self.start_tenants_job(folders, "--job", "demo")):
+            self.assertRegex(error, "rack [ab]")
+            self.assertIn("--shared-id", error)
+        audits = self.admin("a", "audit") + self.admin("b", "audit")
+        self.assertRegex(audits, r"join as rack +[ab] for red/demo +.*nobody has said")
 
     def test_a_server_that_may_not_join_is_refused_by_name(self):
         self.start_secured(self.files("worker"))

@@ -72,8 +72,12 @@ class FakeRack final : public control::Rendezvous::Service {
   std::uint64_t rounds_before = 0;  // set before the first call
   // Set before the first call; they may take their time.
   std::function<grpc::Status(Context&)> on_join = [](Context&) { return grpc::Status(); };
+  std::function<void(control::JoinReply&)> on_joined = [](auto&) {};
   std::function<void(Context&, const control::HeartbeatRequest&, control::HeartbeatReply&)>
       on_heartbeat = [](Context&, const auto&, auto&) {};
+  std::function<void(Context&)> on_ready = [](Context&) {};
+  std::function<void(Context&)> on_start = [](Context&) {};
+  std::function<void(Context&)> on_leave = [](Context&) {};
 
   grpc::Status Join(Context* context, grpc::ServerReader<control::JoinRequest>* requests,
                     control::JoinReply* reply) override {
@@ -86,10 +90,19 @@ class FakeRack final : public control::Rendezvous::Service {
     reply->add_core_load_bytes(0);
     reply->set_tcp_port(4242);
     reply->set_heartbeat_interval_ms(10);
+    on_joined(*reply);
     return on_join(*context);
   }
-  grpc::Status Ready(Context*, const control::ReadyRequest*, control::ReadyReply* reply) override {
+  grpc::Status Ready(Context* context, const control::ReadyRequest*,
+                     control::ReadyReply* reply) override {
     reply->set_rounds_before(rounds_before);
+    on_ready(*context);
+    return {};
+  }
+  grpc::Status Start(Context* context, const control::StartRequest*,
+                     control::StartReply* reply) override {
+    reply->set_rounds_before(rounds_before);
+    on_start(*context);
     return {};
   }
   grpc::Status Heartbeat(Context* context, const control::HeartbeatRequest* request,
@@ -98,7 +111,9 @@ class FakeRack final : public control::Rendezvous::Service {
     on_heartbeat(*context, *request, *reply);
     return {};
   }
-  grpc::Status Leave(Context*, const control::LeaveRequest*, control::LeaveReply*) override {
+  grpc::Status Leave(Context* context, const control::LeaveRequest*,
+                     control::LeaveReply*) override {
+    on_leave(*context);
     return {};
   }
 

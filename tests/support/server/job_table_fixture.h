@@ -40,6 +40,10 @@ struct ReadyRacks final : RackLinks {
   Status check_racks(const std::vector<RackSpec>&) const override { return {}; }
   Status check_place(std::uint32_t, std::size_t) const override { return {}; }
   Status open(const LinkedRack&) override { return {}; }
+  Result<std::unique_ptr<RackSnapshots>> snapshot(std::uint64_t, std::uint64_t,
+                                                  std::chrono::milliseconds) override {
+    return Status(Code::kFailedPrecondition, "no links");
+  }
   void complete(std::uint64_t) override {}
   void diagnose(std::uint64_t, const std::string&, const std::string&) override {}
   void close(std::uint64_t, const std::string&) override {}

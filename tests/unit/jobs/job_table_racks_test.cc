@@ -31,6 +31,10 @@ struct RecordedLinks final : RackLinks {
     asked.push_back("open " + job.spec->name);
     return std::exchange(opened, Status());
   }
+  Result<std::unique_ptr<RackSnapshots>> snapshot(std::uint64_t, std::uint64_t,
+                                                  std::chrono::milliseconds) override {
+    return Status(Code::kFailedPrecondition, "no links");
+  }
   void complete(std::uint64_t /*job_id*/) override { asked.push_back("complete"); }
   void diagnose(std::uint64_t /*job_id*/, const std::string& rack,
                 const std::string& suspicion) override {
@@ -231,6 +235,45 @@ TEST_CASE("a rack whose join's reply was lost joins again, until it is heard of"
   SECTION("by a heartbeat") { REQUIRE(f.table.members.heartbeat(again)); }
   SECTION("by its ready") { REQUIRE(f.ready(again).ok()); }
   CHECK(f.join("a").error().code() == Code::kAlreadyExists);
+}
+
+TEST_CASE("a rack's join that is executed behind a later one takes nothing from it") {
+  RackFixture f;
+  const auto join = [&f](std::uint64_t attempt) {
+    return f.table.members.join({.spec = std::make_shared<const JobSpec>(f.spec),
+                                 .host = "host",
+                                 .process_id = 7,
+                                 .rack = "a",
+                                 .attempt = attempt});
+  };
+  const Identity answered = join(2).value();
+  CHECK(join(1).error().code() == Code::kAlreadyExists);
+  CHECK(f.table.members.heartbeat(answered));
+}
+
+TEST_CASE("a join that was given up makes no job and no member") {
+  RackFixture f;
+  JoinArguments late{.spec = std::make_shared<const JobSpec>(f.spec),
+                     .host = "host",
+                     .is_given_up = [] { return true; }};
+  CHECK(f.table.members.join(late).error().code() == Code::kAborted);
+  CHECK(f.table.views.list().empty());
+  const Identity first = f.join("").value();
+  CHECK(f.table.members.join(late).error().code() == Code::kAborted);
+  CHECK(f.table.views.inspect("demo", 0).value().members.size() == 1);
+  CHECK(f.table.members.heartbeat(first));
+}
+
+TEST_CASE("a join whose reply did not arrive makes room, unless its member is heard of") {
+  RackFixture f;
+  const Identity worker = f.join("").value();
+  const Identity unknown = f.join("").value();
+  f.table.members.withdraw(unknown);
+  CHECK(f.table.members.heartbeat(unknown).error().code() == Code::kPermissionDenied);
+  CHECK(f.join("").value().worker == unknown.worker);
+  REQUIRE(f.table.members.heartbeat(worker));
+  f.table.members.withdraw(worker);
+  CHECK(f.table.members.heartbeat(worker));
 }
 
 TEST_CASE("a rack that leaves while the job waits makes room, or ends it") {
