@@ -33,7 +33,7 @@ StopSignal::~StopSignal() {
 void StopSignal::watch() {
   const sigset_t signals = stopping();
   for (int signal = 0; sigwait(&signals, &signal) == 0 && !finished_;) {
-    if (requested_.exchange(true, std::memory_order_relaxed)) std::_Exit(EXIT_FAILURE);
+    if (!source_.request_stop()) std::_Exit(EXIT_FAILURE);
   }
 }
 

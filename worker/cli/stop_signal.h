@@ -1,10 +1,12 @@
-// SIGINT and SIGTERM as a flag: the first asks to stop, the second ends the process at once.
+// SIGINT and SIGTERM as a flag and a token: the first asks to stop, the second ends the process at
+// once.
 //
-// Made by main before any other thread, so that all threads inherit the blocked signals;
-// requested() may be called from any thread.
+// Made by main before any other thread, so that all threads inherit the blocked signals; the rest
+// may be called from any thread.
 #pragma once
 
 #include <atomic>
+#include <stop_token>
 #include <thread>
 
 namespace phub {
@@ -16,12 +18,13 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+  bool requested() const { return source_.stop_requested(); }
+  std::stop_token token() const { return source_.get_token(); }
 
  private:
   void watch();
 
-  std::atomic<bool> requested_{false};
+  std::stop_source source_;
   std::atomic<bool> finished_{false};  // the destructor ends the watcher
   std::thread watcher_;                // the last: it uses the others
 };

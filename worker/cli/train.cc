@@ -57,11 +57,16 @@ Ending train_command(const TrainArguments& arguments) {
   }
   options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
   options.note = print_note;
-  Status agreed = agree_on_shares(*config, options);
-  if (agreed.ok()) agreed = agree_on_encoding(*config, options);
+  Status agreed = agree_on_shares(*config, options, stop.token());
+  if (agreed.ok()) agreed = agree_on_encoding(*config, options, stop.token());
+  if (!agreed.ok() && stop.requested()) {
+    fmt::print(stderr, "phub-worker: stopped as asked; {}\n", agreed.message());
+    return {};
+  }
   if (!agreed.ok()) return fail(agreed);
   const auto result = train::run_session(
-      options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
+      options,
+      [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys, stop.token()); },
       [&] { return stop.requested(); });
   if (!result) {
     // Asked to stop, the workers of a job do not leave it in the same step.

@@ -160,6 +160,27 @@ class ThroughServers(Running):
             self.succeed(config, "on" + wire, "--checkpoint", joined, "--resume", half)
             self.assertEqual(self.bytes_of("joined"), self.bytes_of("whole"), (rule, wire))
 
+    def test_a_worker_that_waits_for_others_is_stopped_at_once(self):
+        """It would wait for an hour."""
+        addresses = [word for server in self.servers for word in ("--server", server.control)]
+        config = self.config()
+        config.write_text("timeout_ms: 3600000\n" + config.read_text())
+        for more in ((), ("--share", "2")):
+            name = "alone" + str(len(more))
+            job = name + (".shares" if more else "")
+            worker = subprocess.Popen(
+                [processes.BIN / "phub-worker", "train", config, *addresses, "--workers", "2", "--job",
+                 name, *more],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(worker.kill)
+            until(lambda job=job: any(f" {job} " in server.table("job", "list") for server in self.servers),
+                  "it has joined")
+            worker.send_signal(signal.SIGINT)
+            _, errors = worker.communicate(timeout=DEADLINE)
+            self.assertEqual(worker.returncode, 0, errors)
+            self.assertIn("stopped as asked; ", errors)
+            self.assertIn("interrupted while it waited", errors)
+
     def test_workers_that_are_stopped_together_leave_a_checkpoint_and_the_exit_code_says_so(self):
         config, model = self.config(), self.folder / "model"
         for stop, folder_is_there, code in ((signal.SIGTERM, True, 0), (signal.SIGTERM, False, 1)):

@@ -176,14 +176,15 @@ void apply(const Prediction& prediction, WorkerConfig& config, train::SessionOpt
 
 }  // namespace
 
-Status agree_on_encoding(WorkerConfig& config, train::SessionOptions& options) {
+Status agree_on_encoding(WorkerConfig& config, train::SessionOptions& options,
+                         const std::stop_token& stop) {
   if (config.train().compress().encoding() != "auto") return {};
   if (!config.has_wire_type()) config.set_wire_type(std::string(name_of(DataType::kBfloat16)));
   const ClientOptions job = client_of(config);
   PHUB_ASSIGN_OR_RETURN(const ModelKeys model, keys_of_model(*options.graph, job));
   PHUB_ASSIGN_OR_RETURN(
       const auto probe,
-      ExchangeProbe::meet(config, compress::dense_bytes(model.plan, job.wire_type)));
+      ExchangeProbe::meet(config, compress::dense_bytes(model.plan, job.wire_type), stop));
   const float mbit = config.train().compress().link_mbit();
   PHUB_RETURN_IF_ERROR(check_same_links(*probe, mbit));
   // All are here, and measure at the same time: they may share a machine.

@@ -35,10 +35,13 @@ using ProbeTime = std::chrono::steady_clock::time_point;
 }  // namespace
 
 Result<std::unique_ptr<ExchangeProbe>> ExchangeProbe::meet(const WorkerConfig& config,
-                                                           std::uint64_t model_bytes) {
+                                                           std::uint64_t model_bytes,
+                                                           const std::stop_token& stop) {
   const std::uint64_t elements = std::clamp(model_bytes / sizeof(float), kLeastProbed, kMostProbed);
-  std::unique_ptr<ExchangeProbe> probe(new ExchangeProbe(config, elements));
-  PHUB_ASSIGN_OR_RETURN(probe->dense_, Client::connect(meeting_of(config, ".encoding")));
+  std::unique_ptr<ExchangeProbe> probe(new ExchangeProbe(config, elements, stop));
+  ClientOptions meeting = meeting_of(config, ".encoding");
+  meeting.stop = stop;
+  PHUB_ASSIGN_OR_RETURN(probe->dense_, Client::connect(meeting));
   PHUB_RETURN_IF_ERROR(probe->dense_->register_keys(
       {{.name = "figures", .elements = std::uint64_t{config.workers()} * kFigures},
        {.name = "gradients", .elements = elements}}));
@@ -48,6 +51,7 @@ Result<std::unique_ptr<ExchangeProbe>> ExchangeProbe::meet(const WorkerConfig& c
 Result<cost::ExchangeFigures> ExchangeProbe::measure() {
   // What is compressed to hardly anything: its replies are whole, for it is a sum.
   ClientOptions options = meeting_of(config_, ".encoding.replies");
+  options.stop = stop_;
   options.compress = {.encoding = Encoding::kSparse, .density = 1e-6F, .dense_below = 1};
   PHUB_ASSIGN_OR_RETURN(const auto sparse, Client::connect(options));
   PHUB_RETURN_IF_ERROR(sparse->register_keys({{.name = "gradients", .elements = elements_}}));

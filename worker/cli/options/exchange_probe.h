@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -20,9 +22,11 @@ class ExchangeProbe {
  public:
   static constexpr std::uint32_t kFigures = 20;  // that a worker tells the others at once, at most
 
-  // Meets the other workers in a job "JOB.encoding", as they all do. Errors: the client's.
+  // Meets the other workers in a job "JOB.encoding", as they all do. `stop` ends each wait for
+  // them. Errors: the client's.
   static Result<std::unique_ptr<ExchangeProbe>> meet(const WorkerConfig& config,
-                                                     std::uint64_t model_bytes);
+                                                     std::uint64_t model_bytes,
+                                                     const std::stop_token& stop);
 
   // All workers at the same time: few exchanges of the model's size, or of 4 MiB if that is less.
   Result<cost::ExchangeFigures> measure();
@@ -34,11 +38,12 @@ class ExchangeProbe {
   std::string transport() const { return std::string(dense_->transport()); }
 
  private:
-  ExchangeProbe(const WorkerConfig& config, std::uint64_t elements)
-      : config_(config), elements_(elements) {}
+  ExchangeProbe(const WorkerConfig& config, std::uint64_t elements, std::stop_token stop)
+      : config_(config), elements_(elements), stop_(std::move(stop)) {}
 
   const WorkerConfig& config_;
   const std::uint64_t elements_;
+  const std::stop_token stop_;
   std::unique_ptr<Client> dense_;
 };
 

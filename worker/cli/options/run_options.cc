@@ -180,10 +180,12 @@ Hyper outer_hyper(const WorkerConfig& config) {
 }
 
 // Each worker makes steps of its own; what they share follows the outer rule.
-Result<std::unique_ptr<train::GradientExchange>> make_local_steps(
-    const WorkerConfig& config, const std::vector<KeySpec>& keys) {
+Result<std::unique_ptr<train::GradientExchange>> make_local_steps(const WorkerConfig& config,
+                                                                  const std::vector<KeySpec>& keys,
+                                                                  const std::stop_token& stop) {
   const OuterConfig& outer = config.train().outer();
   ClientOptions client = client_of(config);
+  client.stop_joining = stop;
   const RuleKind otherwise = pushes_weights(config) ? RuleKind::kElastic : RuleKind::kNesterov;
   client.rule = outer.has_rule() ? parse_rule_kind(outer.rule()).value() : otherwise;
   client.hyper = outer_hyper(config);
@@ -307,11 +309,14 @@ train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice)
 }
 
 Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
-                                                               const std::vector<KeySpec>& keys) {
+                                                               const std::vector<KeySpec>& keys,
+                                                               const std::stop_token& stop) {
   if (train::parse_payload(config.train().payload()) == train::Payload::kGradient) {
-    return make_shared(config, client_of(config), keys);
+    ClientOptions client = client_of(config);
+    client.stop_joining = stop;
+    return make_shared(config, client, keys);
   }
-  return make_local_steps(config, keys);
+  return make_local_steps(config, keys, stop);
 }
 
 }  // namespace phub

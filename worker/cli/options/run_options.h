@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "common/base/status.h"
@@ -26,8 +27,10 @@ ClientOptions client_of(const WorkerConfig& config);
 // The command line's choice with the configuration's devices, which it has overridden already.
 train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice);
 
-// Through the configuration's servers, or in this process where there are none.
+// Through the configuration's servers, or in this process where there are none. `stop` ends it
+// while it waits for others, with kAborted.
 Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
-                                                               const std::vector<KeySpec>& keys);
+                                                               const std::vector<KeySpec>& keys,
+                                                               const std::stop_token& stop = {});
 
 }  // namespace phub

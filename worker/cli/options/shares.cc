@@ -32,9 +32,12 @@ Result<float> speed_of(const train::SessionOptions& options) {
 
 }  // namespace
 
-Status agree_on_shares(WorkerConfig& config, train::SessionOptions& options) {
+Status agree_on_shares(WorkerConfig& config, train::SessionOptions& options,
+                       const std::stop_token& stop) {
   if (!config.train().has_share()) return {};
-  PHUB_ASSIGN_OR_RETURN(const auto client, Client::connect(meeting_of(config, ".shares")));
+  ClientOptions meeting = meeting_of(config, ".shares");
+  meeting.stop = stop;
+  PHUB_ASSIGN_OR_RETURN(const auto client, Client::connect(meeting));
   PHUB_RETURN_IF_ERROR(client->register_keys({{.name = "weights", .elements = config.workers()}}));
   const std::uint32_t index = client->worker_index();
   // All are here, and measure at the same time: they may share a machine.
