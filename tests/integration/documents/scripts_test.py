@@ -220,7 +220,7 @@ class SubcommandsTest(unittest.TestCase):
     def test_help_fits_a_terminal(self):
         program = "phub-bench"
         for each in help_of([str(BUILD / "bin" / program)], (program,)).all():
-            said = subprocess.run([BUILD / "bin" / program, *each.path[1:], "--help"], stdout=subprocess.PIPE, text=True,
+            said = subprocess.run([f"./{program}", *each.path[1:], "--help"], cwd=BUILD / "bin", stdout=subprocess.PIPE, text=True,
                                   check=True).stdout
             self.assertEqual([line for line in said.splitlines() if len(line) > COLUMNS_MAX], [], " ".join(each.path))
 
