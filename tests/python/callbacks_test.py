@@ -1,11 +1,10 @@
-"""Futures of the backend "phub" and of ddp_hook: callbacks that wait for collectives, and Ctrl-C.
+"""Futures of the backend "phub": callbacks that wait for collectives.
 
 Usage: callbacks_test.py LIBRARY BIN
 """
 import sys
 import threading
 import unittest
-import unittest.mock
 
 import launched
 from launched import DEADLINE, together
@@ -17,10 +16,8 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-import phub.torch  # noqa: E402
 import phub.torch.distributed  # noqa: E402
-from phub.torch import _callbacks, ddp  # noqa: E402
-from phub.torch.distributed import _work  # noqa: E402
+from phub.torch import _callbacks  # noqa: E402
 from torch_cases import RANK, WORLD_SIZE  # noqa: E402
 
 
@@ -72,27 +69,6 @@ class CallbacksTest(unittest.TestCase):
         _callbacks.complete([first])
         _callbacks.complete([second])
         self.assertTrue(waited.wait())
-
-    def test_ctrl_c_is_not_lost_in_a_future(self):
-        """PyTorch looks for tensors in a future's value by a function in Python, where a signal finds its handler."""
-        def interrupted_in_the_main_thread(value):
-            if threading.current_thread() is threading.main_thread():
-                raise KeyboardInterrupt
-            return look(value)
-
-        look = torch._jit_internal._extract_tensors
-        with unittest.mock.patch.object(torch._jit_internal, "_extract_tensors", interrupted_in_the_main_thread):
-            over = _work.Pending([torch.ones(1)])
-            over.finish(None)
-            self.assertEqual(over.get_future().wait(), [torch.ones(1)])
-            asked = _work.Pending([torch.ones(1)])
-            future = asked.get_future()
-            asked.finish(None)
-            self.assertEqual(future.wait(), [torch.ones(1)])
-            hooked = ddp._Reduced(torch.ones(1))
-            reducer = unittest.mock.Mock(_reduced=[hooked])
-            ddp._Reducer._end(reducer, None)
-            self.assertEqual(hooked.future.wait(), torch.ones(1))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 import contextlib
 import os
 import pathlib
+import signal
 import sys
 import unittest
 
 import launched
-from launched import temporary_folder, together
+from launched import interrupt_one, say_when_in, temporary_folder, together
 
 try:
     import torch
@@ -112,6 +113,23 @@ def refused():
     dist.barrier()
 
 
+def interrupted():
+    model, _ = distributed()
+    for step in range(4):
+        if step == 3 and cases.RANK == 1:
+            signal.pause()
+        if step == 3:
+            say_when_in("_finish", "waiting")
+        try:
+            cases.loss_of(model, cases.part(step)).backward()
+        except (KeyboardInterrupt, RuntimeError) as interruption:
+            is_that = isinstance(interruption, KeyboardInterrupt)
+            if is_that or torch.__version__.startswith("1.") and "KeyboardInterrupt" in str(interruption):
+                print("interrupted", flush=True)
+                os._exit(0)
+            raise
+
+
 def one_dies():
     model, _ = distributed()
     for step in range(STEPS):
@@ -188,6 +206,9 @@ class DdpHookTest(unittest.TestCase):
             self.assertEqual(said.count("have gradients of torch.float64, which float32 would round; train them in float32"), 2, said)
             self.assertEqual(said.count("shape (10, 3) has sparse gradients, which are not exchanged; make its module with "
                                         "sparse=False"), 2, said)
+
+    def test_ctrl_c(self):
+        interrupt_one(self, interrupted)
 
     def test_who_died_is_named_by_backward(self):
         (status, _, error), _ = together(self, one_dies)

@@ -1,7 +1,7 @@
 """Completes torch futures in threads that nothing else needs, so that their callbacks may wait.
 
 A future's callbacks run in the thread that completes it. In a group's own thread, a callback that waits for another collective
-of the group would wait for ever. In the main thread, Ctrl-C could arrive inside PyTorch's call, which makes a RuntimeError of it.
+of the group would wait for ever. In the main thread, Ctrl-C could arrive in a callback, and PyTorch makes a RuntimeError of it.
 """
 from __future__ import annotations
 

@@ -87,8 +87,11 @@ class _Reducer:
         if self._failure is None:
             try:
                 self._exchange(bucket.is_last())
-            except BaseException as failure:  # Ctrl-C too: backward is C++, and learns it from the futures
+            except Exception as failure:  # backward is C++, and learns it from the futures
                 self._failure = failure
+            except BaseException:  # Ctrl-C: a future would make a RuntimeError of it, and so does 1.13's backward itself
+                self._end(Error("ddp_hook: a backward pass was interrupted"))
+                raise
         if bucket.is_last():
             self._end(self._failure)
         return mine.future
