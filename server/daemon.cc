@@ -16,6 +16,8 @@ constexpr int kHeartbeatsPerDeadline = 5;
 constexpr milliseconds kReapIntervalMin{10};
 constexpr milliseconds kSnapshotBeforeEnd{10'000};
 constexpr milliseconds kReapIntervalMax{250};
+constexpr milliseconds kExpiryIntervalMin{1'000};
+constexpr milliseconds kExpiryIntervalMax{60'000};
 
 std::string describe(const Waiting& waiting) {
   if (!waiting.sleep) return "poll";
@@ -55,7 +57,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
         parts.snapshots,
         SnapshotStore::create({.folder = options.tenancy.state_folder + "/snapshots",
                                .kept = options.snapshots_kept,
-                               .limit_bytes = options.snapshots_limit_bytes}));
+                               .limit_bytes = options.snapshots_limit_bytes,
+                               .files_of_tenant = options.snapshots_of_tenant}));
   }
   PHUB_ASSIGN_OR_RETURN(parts.directory, Directory::create(options.directory));
   parts.uplinks =
@@ -142,10 +145,29 @@ void Daemon::reap_until_stopped() {
       std::clamp(options_.heartbeat_deadline / (2 * kHeartbeatsPerDeadline), kReapIntervalMin,
                  kReapIntervalMax);
   bool is_ready = true;
+  auto looked = std::chrono::steady_clock::now();          // for snapshots that expire
   while (!is_stopping_.load(std::memory_order_relaxed)) {  // pairs with the destructor
     if (is_ready == table_.views.is_draining()) service_->set_ready(is_ready = !is_ready);
     table_.reap();
+    if (snapshots_ && std::chrono::steady_clock::now() - looked >= expiry_interval()) {
+      expire_snapshots();
+      looked = std::chrono::steady_clock::now();
+    }
     table_.wait_for_work(interval);
+  }
+}
+
+milliseconds Daemon::expiry_interval() const {
+  return std::clamp<milliseconds>(options_.snapshots_expire, kExpiryIntervalMin,
+                                  kExpiryIntervalMax);
+}
+
+void Daemon::expire_snapshots() {
+  if (options_.snapshots_expire.count() == 0) return;
+  const auto gone = snapshots_->expire(options_.snapshots_expire, table_.views.needed_snapshots());
+  for (const std::string& file : gone) {
+    spdlog::info("event=snapshot_expired file={} older_than_s={}", log_value(file),
+                 options_.snapshots_expire.count());
   }
 }
 

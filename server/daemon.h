@@ -45,11 +45,13 @@ struct DaemonOptions {
   // Of a job, and as many that its workers asked for; 0: all. Without a state folder there are
   // none.
   std::uint32_t snapshots_kept = 3;
-  std::uint64_t snapshots_limit_bytes = 0;  // of all tenants' snapshots; 0: none
-  bool drain_snapshots = false;             // of what still runs when the drain timeout is over
-  DirectoryOptions directory = {};          // of racks
-  std::string rack_transport = "auto";      // to other racks' servers
-  ClientSecurity rack_security = {};        // how this server proves at other racks' who it is
+  std::uint64_t snapshots_limit_bytes = 0;   // of all tenants' snapshots; 0: none
+  std::uint32_t snapshots_of_tenant = 0;     // files at most; 0: no bound
+  std::chrono::seconds snapshots_expire{0};  // age of those whose job is over; 0: never
+  bool drain_snapshots = false;              // of what still runs when the drain timeout is over
+  DirectoryOptions directory = {};           // of racks
+  std::string rack_transport = "auto";       // to other racks' servers
+  ClientSecurity rack_security = {};         // how this server proves at other racks' who it is
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
 
@@ -97,6 +99,8 @@ class Daemon {
   Status serve_http();
   std::optional<std::string> tenant_that_reads(std::string_view bearer_token) const;
   void reap_until_stopped();
+  void expire_snapshots();
+  std::chrono::milliseconds expiry_interval() const;
   std::chrono::milliseconds heartbeat_interval() const;
 
   const DaemonOptions options_;

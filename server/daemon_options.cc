@@ -98,6 +98,8 @@ DaemonOptions options_from(const ServerConfig& config) {
           .tenancy = {.state_folder = config.state_folder(), .tokens_required = needs_tokens},
           .snapshots_kept = config.snapshots_kept(),
           .snapshots_limit_bytes = config.snapshots_limit_mib() * kMebibyte,
+          .snapshots_of_tenant = config.snapshots_of_tenant(),
+          .snapshots_expire = std::chrono::seconds(config.snapshots_expire_s()),
           .drain_snapshots = config.drain_snapshots(),
           .directory = directory_of(config),
           .rack_transport = config.rack_transport(),

@@ -148,7 +148,10 @@ Status validate(const ServerConfig& config, const std::string& file,
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
                  kHourMs);
-  check.unused_unless(!config.state_folder().empty(), "snapshots_kept", "without state_folder");
+  for (const char* const field :
+       {"snapshots_kept", "snapshots_limit_mib", "snapshots_of_tenant", "snapshots_expire_s"}) {
+    check.unused_unless(!config.state_folder().empty(), field, "without state_folder");
+  }
   check.require(!config.drain_snapshots() || !config.state_folder().empty(), "drain_snapshots",
                 "snapshots need a state_folder");
   check.in_range("connections_per_core", config.connections_per_core(), 1U, kConnectionsMax);

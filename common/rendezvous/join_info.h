@@ -35,6 +35,7 @@ struct JoinInfo {
   bool encrypts_data = false;  // the server's tcp streams are encrypted
   std::vector<std::uint64_t> core_load_bytes;  // by core: what other jobs have there, for the plan
   std::chrono::milliseconds heartbeat_interval{0};
+  std::string no_snapshots = {};  // why the server takes none; empty: it takes them
 };
 
 }  // namespace phub::client

@@ -214,7 +214,8 @@ Result<JoinInfo> Rendezvous::read_join(const control::JoinReply& reply,
                 .rdma = {},
                 .encrypts_data = reply.encrypts_data(),
                 .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},
-                .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
+                .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms()),
+                .no_snapshots = reply.no_snapshots()};
   if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
       reply.tcp_port() > UINT16_MAX || info.worker_index >= workers_max ||
       info.heartbeat_interval.count() == 0 || info.core_load_bytes.size() != info.cores ||

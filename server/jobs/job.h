@@ -128,6 +128,13 @@ struct StartPoint {
   std::uint64_t rounds_before = 0;  // that are behind it; since kHeld
 };
 
+// What became of the snapshots that somebody asked for.
+struct SnapshotCounts {
+  std::uint64_t taken = 0;
+  std::uint64_t failed = 0;  // refused ones included
+  std::string last_failure = {};
+};
+
 // Which of the job's racks this server is in; one that has no racks is all of a rack.
 struct JobRack {
   std::uint32_t own = 0;
@@ -159,6 +166,7 @@ struct Job {
   Saved saved = Saved::kNo;
   std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
   StartPoint start;
+  SnapshotCounts snapshots;
   JobState state = JobState::kWaiting;
   std::string reason;
   bool ended_by_daemon = false;  // the daemon waits until its workers know

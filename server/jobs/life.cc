@@ -15,13 +15,20 @@ namespace {
 
 constexpr std::chrono::seconds kSaveDeadline{30};  // of a write to the disk
 
+// Nobody has joined it and nothing is made of it: it could be another job as well.
+bool is_untouched(const Job& job) {
+  return job.by_admin && job.state == JobState::kWaiting && job.members.empty() &&
+         job.place.memory == Memory::kNone && job.saved != Saved::kWriting;
+}
+
 }  // namespace
 
-Status JobLife::check_free(const JobName& name) const {
-  if (index_.find_live(name) == nullptr) return {};
-  return {Code::kAlreadyExists,
-          fmt::format("name: job \"{}\" exists; choose another name or close it first",
-                      to_string(name))};
+Result<std::shared_ptr<Job>> JobLife::place_for(const JobName& name, bool restores) const {
+  std::shared_ptr<Job> job = index_.find_live(name);
+  if (job == nullptr || (restores && is_untouched(*job))) return job;
+  return Status(Code::kAlreadyExists,
+                fmt::format("name: job \"{}\" exists{}; choose another name or close it first",
+                            to_string(name), restores ? ", and workers have joined it" : ""));
 }
 
 Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,
@@ -51,10 +58,14 @@ Result<std::uint64_t> JobLife::create(const JobSpec& spec, const std::string& te
   auto shared = std::make_shared<const JobSpec>(spec);
   PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
   JobIndex::Lock lock(index_);
-  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
-  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
-                        add(tenant, std::move(shared), /*by_admin=*/true));
-  job->nonce_hash = nonce_hash;
+  PHUB_ASSIGN_OR_RETURN(std::shared_ptr<Job> job,
+                        place_for({tenant, spec.name}, /*restores=*/!snapshot.empty()));
+  if (job != nullptr) {
+    PHUB_RETURN_IF_ERROR(start_instead(*job, std::move(shared)));
+  } else {
+    PHUB_ASSIGN_OR_RETURN(job, add(tenant, std::move(shared), /*by_admin=*/true));
+    job->nonce_hash = nonce_hash;
+  }
   job->start = {.file = snapshot, .core_load_bytes = std::move(snapshot_load)};
   const Status saved = saved_.save(lock, *job);
   if (saved.ok()) return job->id;
@@ -62,14 +73,29 @@ Result<std::uint64_t> JobLife::create(const JobSpec& spec, const std::string& te
   return saved;
 }
 
+Status JobLife::start_instead(Job& job, std::shared_ptr<const JobSpec> spec) {
+  PHUB_ASSIGN_OR_RETURN(const JobRack rack, rack_of(*spec, index_.options.rack));
+  PHUB_RETURN_IF_ERROR(usage_.admit_streams(*spec, rack));
+  PHUB_ASSIGN_OR_RETURN(job.tenant,
+                        usage_.admit_job(job.tenant.name, connections_of(*spec, rack), &job));
+  job.rack = rack;
+  job.spec = std::move(spec);
+  spdlog::info("event=job_starts_from_snapshot job={} id={} workers={}", log_value(label(job)),
+               job.id, job.spec->workers);
+  return {};
+}
+
 Status JobLife::admit_restored(const JobSpec& spec, const std::string& tenant,
                                std::uint64_t bytes) const {
   const JobIndex::Lock lock(index_);
-  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
-  PHUB_RETURN_IF_ERROR(index_.admit_one_more());
+  PHUB_RETURN_IF_ERROR(validate(spec));
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> instead_of,
+                        place_for({tenant, spec.name}, /*restores=*/true));
+  if (instead_of == nullptr) PHUB_RETURN_IF_ERROR(index_.admit_one_more());
   PHUB_ASSIGN_OR_RETURN(const JobRack rack, rack_of(spec, index_.options.rack));
   PHUB_RETURN_IF_ERROR(usage_.admit_streams(spec, rack));
-  PHUB_ASSIGN_OR_RETURN(const Tenant owner, usage_.admit_job(tenant, connections_of(spec, rack)));
+  PHUB_ASSIGN_OR_RETURN(const Tenant owner,
+                        usage_.admit_job(tenant, connections_of(spec, rack), instead_of.get()));
   return admit_memory(owner, usage_.without(tenant, nullptr), bytes, "the restored job");
 }
 
@@ -113,6 +139,18 @@ Result<std::shared_ptr<Job>> JobLife::restored(const StoredJob& stored) const {
   auto snapshot_load = snapshot_load_bytes(stored.snapshot);
   if (snapshot_load) job->start.core_load_bytes = std::move(*snapshot_load);
   return job;
+}
+
+void JobLife::note_snapshot(std::uint64_t job_id, const Status& outcome) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job == nullptr) return;
+  if (outcome.ok()) {
+    ++job->snapshots.taken;
+    return;
+  }
+  ++job->snapshots.failed;
+  job->snapshots.last_failure = outcome.message();
 }
 
 // Its workers would go on with the job until they wait for one of these keys.

@@ -27,7 +27,9 @@ class JobLife {
 
   // ---- Administration -----------------------------------------------------------------------
 
-  // `snapshot`: a file of options.snapshots that the job starts from; empty: none.
+  // `snapshot`: a file of options.snapshots that the job starts from; empty: none. Then a job of
+  // that name which an administrator made and nobody has joined becomes that job, and keeps its id
+  // and its nonce.
   Result<std::uint64_t> create(const JobSpec& spec,
                                const std::string& tenant = std::string(kDefaultTenant),
                                const std::optional<Digest>& nonce_hash = std::nullopt,
@@ -44,6 +46,9 @@ class JobLife {
   // Jobs of an earlier process, which wait again. One that cannot be read is logged and left out.
   // REQUIRES: before any other call but attach.
   void restore(const std::vector<StoredJob>& jobs);
+
+  // What became of a snapshot of it: counted, for who asks how the job fares.
+  void note_snapshot(std::uint64_t job_id, const Status& outcome);
 
   // ---- The start barrier --------------------------------------------------------------------
 
@@ -64,7 +69,11 @@ class JobLife {
   void fail_added_to(std::uint64_t job_id, const std::string& reason, bool waiting_only = false);
 
  private:
-  Status check_free(const JobName& name) const;
+  // Null: the name is free, or of a job that may start from a snapshot instead, which is returned.
+  // Errors: kAlreadyExists.
+  Result<std::shared_ptr<Job>> place_for(const JobName& name, bool restores) const;
+  // The job is of that spec from now on. REQUIRES: place_for returned it.
+  Status start_instead(Job& job, std::shared_ptr<const JobSpec> spec);
   Status check_ends_alone(const Job& job) const;
   Result<std::shared_ptr<Job>> restored(const StoredJob& stored) const;
   Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;

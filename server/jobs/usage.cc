@@ -8,13 +8,14 @@
 
 namespace phub::server {
 
-Result<Tenant> JobUsage::admit_job(const std::string& tenant, std::uint32_t per_core) const {
+Result<Tenant> JobUsage::admit_job(const std::string& tenant, std::uint32_t per_core,
+                                   const Job* instead_of) const {
   if (index_.options.tenants == nullptr) return Tenant{};
   PHUB_ASSIGN_OR_RETURN(Tenant owner, index_.options.tenants->find(tenant));
   Tenant bounded = owner;
   bounded.quotas = with_defaults(owner.quotas);
   const std::uint64_t connections = std::uint64_t{per_core} * index_.cores();
-  PHUB_RETURN_IF_ERROR(server::admit_job(bounded, without(tenant, nullptr), connections));
+  PHUB_RETURN_IF_ERROR(server::admit_job(bounded, without(tenant, instead_of), connections));
   return owner;
 }
 

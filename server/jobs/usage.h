@@ -45,7 +45,9 @@ class JobUsage {
   // by tcp. Errors: kResourceExhausted with the figures.
   Status admit_streams(const JobSpec& spec, const JobRack& rack) const;
   // Whether a tenant may have one more job of so many workers. Returns it as it is now.
-  Result<Tenant> admit_job(const std::string& tenant, std::uint32_t workers) const;
+  // `instead_of`: a job of the tenant's that it takes the place of; null: of none.
+  Result<Tenant> admit_job(const std::string& tenant, std::uint32_t workers,
+                           const Job* instead_of = nullptr) const;
   // Returns what of it counts only until the job is made: the snapshot that it starts from.
   // REQUIRES: job.place.plan.
   Result<std::uint64_t> admit_memory_of(Job& job);

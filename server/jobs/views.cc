@@ -33,7 +33,8 @@ JobView view_of(const Job& job, TimePoint now) {
                .reason = job.reason,
                .members = {},
                .rack = job.rack,
-               .counters = job.final_counters};
+               .counters = job.final_counters,
+               .snapshots = job.snapshots};
   for (const auto& [worker, member] : job.members) {
     const auto age = now - member->last_seen;
     view.members.push_back(
@@ -138,6 +139,16 @@ std::optional<std::string> JobViews::tenant_of(std::uint64_t job_id) const {
 bool JobViews::is_draining() const {
   const JobIndex::Lock lock(index_);
   return index_.is_draining();
+}
+
+std::vector<NeededSnapshots> JobViews::needed_snapshots() const {
+  const JobIndex::Lock lock(index_);
+  std::vector<NeededSnapshots> needed;
+  for (const auto& job : index_.all_live()) {
+    needed.push_back(
+        {.tenant_id = job->tenant.id, .job = job->spec->name, .starts_from = job->start.file});
+  }
+  return needed;
 }
 
 std::size_t JobViews::live_jobs() const {

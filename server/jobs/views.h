@@ -39,6 +39,7 @@ struct JobView {
   std::vector<MemberView> members;
   JobRack rack = {};
   JobCounters counters;
+  SnapshotCounts snapshots = {};
 };
 
 inline JobName name_of(const JobView& view) { return {view.tenant, view.spec->name}; }
@@ -63,6 +64,8 @@ class JobViews {
   Result<JobView> inspect(const JobName& name, std::uint64_t job_id) const;
   Result<PlanView> plan(const JobName& name) const;
   std::size_t live_jobs() const;
+  // Of live jobs: snapshots that do not expire.
+  std::vector<NeededSnapshots> needed_snapshots() const;
   bool is_draining() const;
 
   // Whose job a member is in. Errors: those of a wrong identity.

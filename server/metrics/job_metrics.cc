@@ -46,6 +46,10 @@ const Metric<JobView> kOfJob[] = {
      [](const JobView& j) { return number(j.counters.staging_bytes); }},
     {"phub_job_queued_pushes", "Pushes that wait for their turn on the cores", kGauge,
      [](const JobView& j) { return number(j.counters.queued_pushes); }},
+    {"phub_job_snapshots_total", "Snapshots of the job that were taken", kCounter,
+     [](const JobView& j) { return number(j.snapshots.taken); }},
+    {"phub_job_snapshots_failed_total", "Snapshots that were refused or failed", kCounter,
+     [](const JobView& j) { return number(j.snapshots.failed); }},
 };
 
 const Metric<JobTiming> kOfTiming[] = {

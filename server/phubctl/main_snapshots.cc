@@ -1,6 +1,7 @@
 // `phubctl snapshot`, `snapshots` and `restore`.
 #include <memory>
 
+#include "common/plan/plan.h"
 #include "server/phubctl/main.h"
 
 namespace phub::phubctl {
@@ -53,12 +54,21 @@ void declare_snapshots(CLI::App& app, Command& command) {
   const auto restore = std::make_shared<RestoreOptions>();
   CLI::App& again = add_subcommand(
       app, "restore", "Make a job that starts from a snapshot",
-      "Example:\n"
-      "  phubctl restore default/demo.000000001200.safetensors --as demo\n\n"
+      "Examples:\n"
+      "  phubctl restore default/demo.000000001200.safetensors --as demo\n"
+      "  phubctl restore default/demo.000000001200.safetensors --as demo --workers 4\n\n"
       "The job waits for its workers, which join as they join any other. Its first round, which\n"
-      "otherwise takes worker 0's parameters, answers with the snapshot's.");
+      "otherwise takes worker 0's parameters, answers with the snapshot's. A job of that name "
+      "that\n"
+      "`phubctl job create` made and nobody has joined, as after a restart of the server, becomes\n"
+      "that job. With another number of workers (not of a job of several racks) it says what is\n"
+      "not as it was; a job of several servers is restored with as many at each.");
   again.add_option("file", restore->file, "As `phubctl snapshots` lists it")->required();
   again.add_option("--as", restore->name, "Name of the new job; left out: as it was");
+  again
+      .add_option("--workers", restore->workers,
+                  "Workers of the new job; left out: as many as it had")
+      ->check(CLI::Range(1U, kMaxWorkers));
   run_with(again, command, restore, restore_snapshot);
 }
 

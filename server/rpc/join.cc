@@ -16,6 +16,7 @@
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/rendezvous.h"
+#include "server/rpc/take.h"
 
 namespace phub::server {
 namespace {
@@ -243,6 +244,7 @@ Result<Identity> RendezvousService::join(const grpc::ServerContextBase& context,
   reply.set_seat(identity.worker);
   reply.set_secret(identity.secret.data(), identity.secret.size());
   fill_offer(reply);
+  if (snapshotter_ == nullptr) reply.set_no_snapshots(no_snapshots().message());
   const std::vector<std::uint64_t> load = table_.views.core_load_bytes(identity.job_id);
   reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
   return joined;

@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "common/rpc/status.h"
+#include "server/job/spec/workers.h"
 #include "server/rpc/messages/messages.h"
 
 namespace phub::server {
@@ -38,13 +40,20 @@ Status SnapshotService::restore(Call& call, const control::RestoreRequest& reque
   PHUB_ASSIGN_OR_RETURN(const std::string tenant, tenant_of(head, owner, request.file()));
   const std::string was = head.spec.name;
   if (!request.name().empty()) head.spec.name = request.name();
+  PHUB_ASSIGN_OR_RETURN(const WithWorkers now,
+                        with_workers(std::move(head.spec), request.workers()));
   // What would be refused is refused before its data is read, which may be all of a disk.
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, store.file_bytes(request.file()));
-  PHUB_RETURN_IF_ERROR(table_.life.admit_restored(head.spec, tenant, bytes));
+  PHUB_RETURN_IF_ERROR(table_.life.admit_restored(now.spec, tenant, bytes));
+  const Result<JobView> before = table_.views.inspect({tenant, now.spec.name}, 0);
+  const bool waits = before && before->state == JobState::kWaiting;
   PHUB_RETURN_IF_ERROR(store.verify(request.file()).error());
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
-                        table_.life.create(head.spec, tenant, std::nullopt, request.file()));
+                        table_.life.create(now.spec, tenant, std::nullopt, request.file()));
   reply.set_job_id(job_id);
+  if (waits)
+    reply.add_notes("it waited under that name without workers, and keeps its id and nonce");
+  for (const std::string& note : now.notes) reply.add_notes(note);
   fill({.file = request.file(),
         .tenant = tenant,
         .tenant_id = owner,
@@ -95,8 +104,9 @@ grpc::ServerUnaryReactor* SnapshotService::Take(grpc::CallbackServerContext* con
 Status SnapshotService::list(Call& call, const control::ListSnapshotsRequest& /*request*/,
                              control::ListSnapshotsReply& reply) {
   if (snapshotter_ == nullptr) return no_snapshots();
-  for (const SnapshotInfo& info : snapshotter_->store().list()) {
-    if (can_see(call.caller, info.tenant_id)) fill(info, *reply.add_snapshots());
+  const auto sees = [&](std::optional<std::uint32_t> owner) { return can_see(call.caller, owner); };
+  for (const SnapshotInfo& info : snapshotter_->store().list(sees)) {
+    fill(info, *reply.add_snapshots());
   }
   return {};
 }

@@ -30,8 +30,9 @@ void fill(const SnapshotInfo& info, control::SnapshotInfo& message) {
 }
 
 Status SnapshotCall::begin() {
-  if (snapshotter_ == nullptr) return no_snapshots();
   PHUB_ASSIGN_OR_RETURN(const JobView job, find_());
+  job_id_ = job.id;
+  if (snapshotter_ == nullptr) return no_snapshots();
   if (wanted_.timeout_ms > kTimeoutMsMax) {
     return {Code::kInvalidArgument,
             "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
@@ -90,6 +91,8 @@ std::optional<std::chrono::microseconds> SnapshotCall::step() {
   taking_.reset();
   others_.reset();
   admitted_ = {};
+  const bool is_given_up = !is_over && is_over.error().code() == Code::kAborted;
+  if (job_id_ != 0 && !is_given_up) table_.life.note_snapshot(job_id_, is_over.error());
   end_(is_over.error());
   return std::nullopt;
 }

@@ -64,6 +64,7 @@ class SnapshotCall {
   control::TakeReply& reply_;
   const FindJob find_;
   const End end_;
+  std::uint64_t job_id_ = 0;  // 0: not known yet
   AdmittedCopy admitted_;
   std::unique_ptr<SnapshotUnderWay> taking_;  // since the first step, until it is written
   std::unique_ptr<RackSnapshots> others_;     // other racks'; null: none is asked

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "common/base/folder.h"
 #include "common/base/unique_fd.h"
@@ -21,55 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".safetensors";
-constexpr std::string_view kWorkerSuffix = ".worker.safetensors";
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 std::uint64_t mebibytes(std::uint64_t bytes) { return (bytes + kMebibyte - 1) / kMebibyte; }
-
-// Tells apart who asked for a file of a job: its name has no other dots than those here.
-Asker asker_of(std::string_view file) {
-  return file.ends_with(kWorkerSuffix) ? Asker::kWorker : Asker::kAdministrator;
-}
-
-// A name may hold anything; a file's holds letters, digits, '-' and '_', and %XX for the rest.
-std::string plain(const std::string& name) {
-  std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = std::isalnum(byte) != 0 || c == '-' || c == '_';
-    text += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
-  }
-  return text;
-}
-
-// "default" for the default tenant, whose id is 0, else NAME~ID.
-std::string snapshot_folder_of(const std::string& tenant, std::uint32_t tenant_id) {
-  return tenant_id == 0 ? plain(tenant) : fmt::format("{}~{}", plain(tenant), tenant_id);
-}
-
-// The id in such a name; none: it is no tenant's folder.
-std::optional<std::uint32_t> tenant_id_of_folder(const std::string& folder) {
-  if (folder == kDefaultTenant) return 0;
-  const std::size_t tilde = folder.find('~');
-  if (tilde == std::string::npos) return std::nullopt;
-  std::uint32_t id = 0;
-  const char* const end = folder.data() + folder.size();
-  const auto parsed = std::from_chars(folder.data() + tilde + 1, end, id);
-  if (parsed.ec != std::errc() || parsed.ptr != end || id == 0) return std::nullopt;
-  return id;
-}
-
-// Of any job's name. What is too long for a file system is cut, and told apart by a hash of the
-// whole.
-std::string snapshot_file_of(const std::string& job) {
-  constexpr std::size_t kCharactersMax = 160;
-  const std::string name = plain(job);
-  if (name.size() <= kCharactersMax) return name;
-  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return fmt::format("{}~{:016x}", name.substr(0, kCharactersMax), hash);
-}
 
 std::string now_utc() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -123,7 +77,9 @@ void SnapshotStore::remove_unfinished() const {
 Result<SnapshotStore::Room> SnapshotStore::admit(const Tenant& tenant, std::uint64_t bytes) {
   const std::string folder = folder_of(tenant);
   const std::lock_guard lock(mutex_);
-  const std::uint64_t used = written_bytes(folder) + admitted_[folder];
+  const Taken written = written_in(folder);
+  PHUB_RETURN_IF_ERROR(check_files(tenant, written.files + admitted_[folder].files));
+  const std::uint64_t used = written.bytes + admitted_[folder].bytes;
   const std::uint64_t quota = tenant.quotas.disk_mib;
   if (quota != 0 && used + bytes > quota * kMebibyte) {
     return Status(Code::kResourceExhausted,
@@ -134,16 +90,29 @@ Result<SnapshotStore::Room> SnapshotStore::admit(const Tenant& tenant, std::uint
                               mebibytes(bytes), tenant.name, mebibytes(used), quota, tenant.name));
   }
   PHUB_RETURN_IF_ERROR(check_disk(bytes));
-  admitted_[folder] += bytes;
+  admitted_[folder].bytes += bytes;
+  ++admitted_[folder].files;
   return Room(this, [this, folder, bytes](const void* /*store*/) {
     const std::lock_guard ended(mutex_);
-    admitted_[folder] -= bytes;
+    admitted_[folder].bytes -= bytes;
+    --admitted_[folder].files;
   });
 }
 
+Status SnapshotStore::check_files(const Tenant& tenant, std::uint64_t files) const {
+  if (options_.files_of_tenant == 0 || files < options_.files_of_tenant) return {};
+  return {Code::kResourceExhausted,
+          fmt::format("tenant \"{}\" has {} snapshots, and snapshots_of_tenant allows {}; delete "
+                      "some (`phubctl snapshot delete FILE`), keep fewer of each job "
+                      "(snapshots_kept), let those of ended jobs expire (snapshots_expire_s), or "
+                      "raise it",
+                      tenant.name, files, options_.files_of_tenant)};
+}
+
 std::uint64_t SnapshotStore::admitted_bytes() const {
-  return std::accumulate(admitted_.begin(), admitted_.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
+  return std::accumulate(
+      admitted_.begin(), admitted_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const auto& entry) { return sum + entry.second.bytes; });
 }
 
 // Of all tenants together, and what there is.
@@ -151,7 +120,7 @@ Status SnapshotStore::check_disk(std::uint64_t bytes) const {
   const std::uint64_t under_way = admitted_bytes();
   if (options_.limit_bytes != 0) {
     std::uint64_t all = under_way;
-    for (const std::string& folder : names_in(options_.folder)) all += written_bytes(folder);
+    for (const std::string& folder : names_in(options_.folder)) all += written_in(folder).bytes;
     if (all + bytes > options_.limit_bytes) {
       return {Code::kResourceExhausted,
               fmt::format("the snapshot needs {} MiB on the disk, all have {} MiB of the {} MiB of "
@@ -170,23 +139,25 @@ Status SnapshotStore::check_disk(std::uint64_t bytes) const {
 }
 
 // What is half written was admitted and counts there.
-std::uint64_t SnapshotStore::written_bytes(const std::string& folder) const {
-  std::uint64_t bytes = 0;
+SnapshotStore::Taken SnapshotStore::written_in(const std::string& folder) const {
+  Taken taken;
   std::error_code error;
   const fs::path path = fs::path(options_.folder) / folder;
   for (const std::string& name : names_in(path)) {
     if (is_unfinished_safetensors(name)) continue;
     const std::uint64_t size = fs::file_size(path / name, error);
-    if (!error) bytes += size;
+    if (error) continue;
+    taken.bytes += size;
+    ++taken.files;
   }
-  return bytes;
+  return taken;
 }
 
 std::uint64_t SnapshotStore::bytes_of(const Tenant& tenant) const {
   const std::string folder = folder_of(tenant);
   const std::lock_guard lock(mutex_);
   const auto found = admitted_.find(folder);
-  return written_bytes(folder) + (found == admitted_.end() ? 0 : found->second);
+  return written_in(folder).bytes + (found == admitted_.end() ? 0 : found->second.bytes);
 }
 
 Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& copied,
@@ -201,9 +172,7 @@ Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& 
       const SnapshotParts parts,
       snapshot_parts(head, *copied.copy, *copied.layout.plan, copied.layout.server_index));
   const std::string folder = snapshot_folder_of(head.tenant, copied.layout.tenant_id);
-  const std::string file =
-      fmt::format("{}/{}.{:012}{}", folder, snapshot_file_of(spec.name), head.round,
-                  asked_by == Asker::kWorker ? kWorkerSuffix : kSuffix);
+  const std::string file = folder + "/" + snapshot_file_of(spec.name, head.round, asked_by);
   const fs::path path = fs::path(options_.folder) / file;
   std::error_code error;
   if (fs::create_directory(path.parent_path(), error)) sync_folder(options_.folder);
@@ -219,12 +188,12 @@ void SnapshotStore::remove_oldest(const std::string& folder, const std::string& 
                                   Asker asked_by) const {
   if (options_.kept == 0) return;
   const fs::path path = fs::path(options_.folder) / folder;
-  const std::string prefix = snapshot_file_of(job) + ".";
+  const std::string prefix = snapshot_prefix_of(job);
   std::error_code error;
   // By when they were written: a job that starts anew under its name has small round numbers again.
   std::vector<std::pair<fs::file_time_type, std::string>> mine;
   for (const std::string& name : names_in(path)) {
-    if (!name.starts_with(prefix) || !name.ends_with(kSuffix)) continue;
+    if (!name.starts_with(prefix) || !name.ends_with(kSnapshotSuffix)) continue;
     if (asker_of(name) != asked_by) continue;
     mine.emplace_back(fs::last_write_time(path / name, error), name);
   }
@@ -234,24 +203,40 @@ void SnapshotStore::remove_oldest(const std::string& folder, const std::string& 
   }
 }
 
-std::vector<SnapshotInfo> SnapshotStore::list() const {
+std::vector<SnapshotInfo> SnapshotStore::list(const Sees& sees) const {
   std::vector<SnapshotInfo> snapshots;
-  for (const std::string& tenant : names_in(options_.folder)) {
-    for (const std::string& name : names_in((fs::path(options_.folder) / tenant).string())) {
-      if (!name.ends_with(kSuffix)) continue;
-      const fs::path path = fs::path(options_.folder) / tenant / name;
-      const auto metadata = read_safetensors_metadata(path);
-      if (!metadata) continue;
-      const auto head = head_of(*metadata);
-      std::error_code error;
-      if (head)
-        snapshots.push_back(info_of(tenant + "/" + name, *head, fs::file_size(path, error)));
-    }
+  for (const std::string& folder : names_in(options_.folder)) {
+    if (sees != nullptr && !sees(tenant_id_of_folder(folder))) continue;
+    std::vector<SnapshotInfo> its = index_.list(options_.folder, folder);
+    std::move(its.begin(), its.end(), std::back_inserter(snapshots));
   }
   std::sort(snapshots.begin(), snapshots.end(), [](const SnapshotInfo& a, const SnapshotInfo& b) {
     return std::tie(a.tenant, a.job, a.round, a.file) < std::tie(b.tenant, b.job, b.round, b.file);
   });
   return snapshots;
+}
+
+std::vector<std::string> SnapshotStore::expire(std::chrono::seconds age,
+                                               const std::vector<NeededSnapshots>& needed) {
+  std::vector<std::string> gone;
+  std::error_code error;
+  const auto before = fs::file_time_type::clock::now() - age;
+  for (const std::string& folder : names_in(options_.folder)) {
+    const auto owner = tenant_id_of_folder(folder);
+    if (!owner) continue;  // an administrator's own
+    for (const std::string& name : names_in((fs::path(options_.folder) / folder).string())) {
+      if (!name.ends_with(kSnapshotSuffix)) continue;
+      const std::string file = folder + "/" + name;
+      const bool is_needed = std::any_of(needed.begin(), needed.end(), [&](const auto& job) {
+        return file == job.starts_from ||
+               (job.tenant_id == *owner && name.starts_with(snapshot_prefix_of(job.job)));
+      });
+      const auto written = fs::last_write_time(fs::path(options_.folder) / file, error);
+      if (is_needed || error || written > before) continue;
+      if (remove(file)) gone.push_back(file);
+    }
+  }
+  return gone;
 }
 
 // Only what the folder lists can be named: no path leads out of it.
@@ -283,7 +268,7 @@ Result<std::uint64_t> SnapshotStore::file_bytes(const std::string& file) const {
 }
 
 Result<std::uint64_t> SnapshotStore::remove(const std::string& file) {
-  if (!file.ends_with(kSuffix)) return no_snapshot(file);
+  if (!file.ends_with(kSnapshotSuffix)) return no_snapshot(file);
   const std::lock_guard lock(mutex_);
   PHUB_ASSIGN_OR_RETURN(const fs::path path, path_of(file));
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, file_bytes(file));

@@ -1,6 +1,5 @@
-// The snapshots of a server: files in one folder, TENANT/JOB.ROUND.safetensors, or
-// TENANT/JOB.ROUND.worker.safetensors of what a worker asked for. TENANT is "default" or NAME~ID,
-// so what a deleted tenant had is not its successor's; other folders are administrators'.
+// The snapshots of a server: files in one folder, called as names.h says, a folder for each tenant;
+// folders of other names are administrators'.
 //
 // Owned by the daemon; any control thread. Files are written under another name and renamed, the
 // last few of each job are kept: of those that workers asked for as many as of the others, so that
@@ -8,7 +7,9 @@
 // it is used. Nothing is written that was not admitted: it counts from then on.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,27 +21,25 @@
 #include "common/protocol/job_spec.h"
 #include "server/plane/data_plane.h"
 #include "server/snapshot/file.h"
+#include "server/snapshot/index.h"
+#include "server/snapshot/info.h"
+#include "server/snapshot/names.h"
 #include "server/tenants/tenant.h"
 
 namespace phub::server {
 
-struct SnapshotInfo {
-  std::string file;  // below the folder: what `read` takes
-  std::string tenant;
-  std::optional<std::uint32_t> tenant_id = {};  // whose folder it is in; none: administrators'
-  std::string job;
-  std::uint64_t round = 0;
-  std::uint64_t bytes = 0;
-  std::string created;  // UTC
-  std::string sha256;
-};
-
-enum class Asker : std::uint8_t { kAdministrator, kWorker };  // a drain is an administrator's
-
 struct SnapshotStoreOptions {
   std::string folder;
-  std::uint32_t kept = 3;         // of a job and of one kind of asker, the oldest go; 0: all
-  std::uint64_t limit_bytes = 0;  // of all tenants together; 0: none
+  std::uint32_t kept = 3;             // of a job and of one kind of asker, the oldest go; 0: all
+  std::uint64_t limit_bytes = 0;      // of all tenants together; 0: none
+  std::uint32_t files_of_tenant = 0;  // each tenant's at most; 0: no bound
+};
+
+// Of a live job: its snapshots do not expire, nor does the one that it is to start from.
+struct NeededSnapshots {
+  std::uint32_t tenant_id = 0;
+  std::string job;
+  std::string starts_from = {};  // empty: from none
 };
 
 class SnapshotStore {
@@ -65,8 +64,14 @@ class SnapshotStore {
   // On the disk or admitted.
   std::uint64_t bytes_of(const Tenant& tenant) const;
 
-  // Sorted by tenant, job and round. Files that are no snapshots are left out.
-  std::vector<SnapshotInfo> list() const;
+  // Sorted by tenant, job and round. Files that are no snapshots are left out. `sees` says whether
+  // those of an owner are wanted, before any of them is read; null: all are.
+  using Sees = std::function<bool(std::optional<std::uint32_t> owner)>;
+  std::vector<SnapshotInfo> list(const Sees& sees = nullptr) const;
+
+  // Removes tenants' files that were written longer ago and that no job needs; which.
+  std::vector<std::string> expire(std::chrono::seconds age,
+                                  const std::vector<NeededSnapshots>& needed);
 
   // Whose folder a file is in, whether it is there or not; none: no tenant's.
   static std::optional<std::uint32_t> tenant_id_of(const std::string& file);
@@ -92,13 +97,19 @@ class SnapshotStore {
   Result<std::filesystem::path> path_of(const std::string& file) const;
   void remove_unfinished() const;
   void remove_oldest(const std::string& folder, const std::string& job, Asker asked_by) const;
-  std::uint64_t written_bytes(const std::string& folder) const;
+  struct Taken {
+    std::uint64_t bytes = 0;
+    std::uint64_t files = 0;
+  };
+  Taken written_in(const std::string& folder) const;
+  Status check_files(const Tenant& tenant, std::uint64_t files) const;
   std::uint64_t admitted_bytes() const;
   Status check_disk(std::uint64_t bytes) const;
 
   const SnapshotStoreOptions options_;
-  mutable std::mutex mutex_;                       // what follows, renaming and removing
-  std::map<std::string, std::uint64_t> admitted_;  // bytes under way, by tenant's folder
+  mutable SnapshotIndex index_;
+  mutable std::mutex mutex_;               // what follows, renaming and removing
+  std::map<std::string, Taken> admitted_;  // under way, by tenant's folder
 };
 
 }  // namespace phub::server

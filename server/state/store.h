@@ -110,7 +110,7 @@ class Store {
 
   // Each job's epoch is one more than at the last call.
   Result<std::vector<StoredJob>> take_jobs();
-  // Errors: as add_token.
+  // Takes the place of what it has of a job of that id. Errors: as add_token.
   Status add_job(const StoredJob& job);
   Status remove_job(std::uint64_t id);
   Result<std::uint64_t> reserve_job_ids(std::uint64_t count) {

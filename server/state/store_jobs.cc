@@ -37,7 +37,9 @@ Status Store::add_job(const StoredJob& job) {
     return database_
         ->prepare(
             "INSERT INTO jobs (id, epoch, tenant, spec, nonce_hash, snapshot) "
-            "VALUES (?, ?, ?, ?, ?, ?)")
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, "
+            "tenant = excluded.tenant, spec = excluded.spec, nonce_hash = excluded.nonce_hash, "
+            "snapshot = excluded.snapshot")
         .bind(job.id, job.epoch, job.tenant_id, std::span(bytes, job.spec.size()), job.nonce_hash,
               job.snapshot)
         .run();

@@ -142,6 +142,16 @@ Result<std::vector<std::string>> Client::snapshot() {
                               state_->options.timeout);
 }
 
+Status Client::check_snapshots() const {
+  const client::Membership& membership = state_->membership;
+  for (std::size_t i = 0; i < membership.joined.size(); ++i) {
+    const std::string& why = membership.joined[i].no_snapshots;
+    if (why.empty()) continue;
+    return {Code::kFailedPrecondition, "server " + membership.servers[i]->address() + ": " + why};
+  }
+  return {};
+}
+
 Status Client::initialise() {
   if (!has_parameters(state_->options.rule)) {
     return {Code::kFailedPrecondition, "rule " + std::string(name_of(state_->options.rule)) +

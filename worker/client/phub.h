@@ -206,6 +206,9 @@ class Client {
   // servers with a state folder, a rule with parameters, and no added keys. REQUIRES: initialise,
   // and every push has been waited for.
   Result<std::vector<std::string>> snapshot();
+  // Whether snapshot could succeed at all, known since register_keys. Errors: kFailedPrecondition
+  // names a server that takes none, and the cure. REQUIRES: register_keys succeeded.
+  Status check_snapshots() const;
 
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of
   // 0 or 1 / workers is a mean, with a quorum over the pushes of each round; another one multiplies

@@ -204,6 +204,14 @@ function skippedView({spec, statistics}) {
   return facts.length > 0 && h("p", {class: "note", "data-key": "skipped"}, facts.join(". "));
 }
 
+// Training goes on without snapshots that fail; somebody has to see it.
+function snapshotsView({statistics: {snapshots}}) {
+  if (!(snapshots?.failed > 0)) return false;
+  const all = format.count(snapshots.taken + snapshots.failed);
+  return h("p", {class: "note", "data-key": "snapshots"},
+    `Snapshots that failed: ${format.count(snapshots.failed)} of ${all}. The last: ${snapshots.last_failure}`);
+}
+
 // When chunks' rounds are complete, and what was late: of a job with a quorum.
 function quorumView({spec, statistics, members}) {
   const {quorum = 0, grace_ms: grace = 0, staleness, late, turns} = spec.rounds ?? {};
@@ -286,6 +294,7 @@ export function jobView(job, state, rates) {
       h("span", {class: "dim"}, ` ${spec.rule}, ${spec.wire_type}, ${spec.order} order, chunks of ${format.bytes(spec.chunk_bytes)}`)),
     job.reason && h("p", {class: "note", "data-key": "reason"}, job.reason),
     skippedView(job),
+    snapshotsView(job),
     quorumView(job),
     h("div", {class: "columns", "data-key": String(job.job_id)},
       h("div", {}, roundView(job), membersView(job, state.server), racksView(job, rates.jobs.get(job.job_id))),

@@ -111,7 +111,8 @@ struct SnapshotOptions {
 
 struct RestoreOptions {
   std::string file;
-  std::string name;  // of the new job; empty: as it was
+  std::string name;           // of the new job; empty: as it was
+  std::uint32_t workers = 0;  // 0: as many as it had
 };
 
 struct TenantOptions {

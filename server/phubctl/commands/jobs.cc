@@ -153,6 +153,11 @@ std::string summary_text(const control::JobInfo& job) {
     table.add(
         {"updates skipped", human_count(statistics.updates_skipped()) + " of chunks: not finite"});
   }
+  if (statistics.has_snapshots()) {
+    const control::SnapshotStatistics& snapshots = statistics.snapshots();
+    table.add({"snapshots", fmt::format("{} taken, {} failed", human_count(snapshots.taken()),
+                                        human_count(snapshots.failed()))});
+  }
   table.add({"chunks here", human_count(statistics.chunks())});
   table.add({"received", human_bytes(statistics.bytes_received())});
   table.add({"sent", human_bytes(statistics.bytes_sent())});

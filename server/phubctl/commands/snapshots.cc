@@ -172,6 +172,7 @@ Status restore_snapshot(const Session& session, const RestoreOptions& options) {
   control::RestoreRequest request;
   request.set_file(options.file);
   request.set_name(options.name);
+  request.set_workers(options.workers);
   control::RestoreReply reply;
   PHUB_RETURN_IF_ERROR(
       session.client.call(&control::Snapshots::Stub::Restore, request, reply, kWriteTimeout));
@@ -183,6 +184,7 @@ Status restore_snapshot(const Session& session, const RestoreOptions& options) {
   print(fmt::format("job \"{}\" (id {}) waits for its workers and starts from round {} of \"{}\"",
                     options.name.empty() ? info.job() : options.name, reply.job_id(), info.round(),
                     info.job()));
+  for (const std::string& note : reply.notes()) print("  " + note);
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "server/phubctl/explain/causes.h"
 #include "server/phubctl/explain/quorum.h"
 #include "server/phubctl/explain/racks.h"
+#include "server/phubctl/explain/snapshots.h"
 #include "server/phubctl/explain/values.h"
 
 namespace phub::phubctl {
@@ -113,10 +114,15 @@ RoundPart longest_part(const control::JobTiming& timing) {
 
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
   if (auto reason = corrupt(job)) return {*reason};  // it has ended the job, or is about to
-  if (auto reason = not_running(job)) return {*reason};
-  std::vector<Reason> reasons = slow_rounds(job, server);
-  // Rounds that train nothing are worse than slow ones.
-  if (auto reason = not_finite(job)) reasons.insert(reasons.begin(), *reason);
+  std::vector<Reason> reasons;
+  if (auto reason = not_running(job)) {
+    reasons.push_back(*reason);
+  } else {
+    reasons = slow_rounds(job, server);
+    // Rounds that train nothing are worse than slow ones.
+    if (auto finding = not_finite(job)) reasons.insert(reasons.begin(), *finding);
+  }
+  if (auto reason = snapshots_failed(job)) reasons.push_back(*reason);
   return reasons;
 }
 

@@ -113,6 +113,12 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   fill(*view.spec, *message.mutable_spec());
   if (keys == Keys::kIncluded) add_keys(view.spec->keys, *message.mutable_spec());
   fill(view.counters, *message.mutable_statistics());
+  if (view.snapshots.taken + view.snapshots.failed > 0) {
+    control::SnapshotStatistics& snapshots = *message.mutable_statistics()->mutable_snapshots();
+    snapshots.set_taken(view.snapshots.taken);
+    snapshots.set_failed(view.snapshots.failed);
+    snapshots.set_last_failure(view.snapshots.last_failure);
+  }
   fill_racks(view, message);
   for (const MemberView& member : view.members) {
     control::Member* const entry = message.add_members();

@@ -43,6 +43,20 @@ TEST_CASE("one of two workers is a straggler only when it nearly always is the l
   CHECK(c.topics() == Topics{"straggler"});
 }
 
+TEST_CASE("snapshots that failed are told with the last reason, also of a job that is over") {
+  Case c({.compute = 0.83, .push = 0.05, .wait = 0.04, .aggregate = 0.04, .reply = 0.04});
+  control::SnapshotStatistics& snapshots = *c.job.mutable_statistics()->mutable_snapshots();
+  snapshots.set_taken(5);
+  CHECK(c.topics() == Topics{"compute"});
+  snapshots.set_failed(2);
+  snapshots.set_last_failure("the disk is full");
+  CHECK(c.topics() == Topics{"compute", "snapshots fail"});
+  CHECK_THAT(c.find("snapshots fail").what,
+             Contains("Of 7 snapshots 2 failed") && Contains("last failure: the disk is full"));
+  c.job.set_state(control::JOB_STATE_ENDED);
+  CHECK(c.topics() == Topics{"ended", "snapshots fail"});
+}
+
 TEST_CASE("nobody is blamed for the first rounds, which are like no others") {
   Case c({.compute = 0.3, .push = 0.1, .wait = 0.5, .aggregate = 0.05, .reply = 0.05}, 2);
   control::WorkerTiming& late = *c.job.mutable_timing()->mutable_workers(0);

@@ -120,6 +120,62 @@ TEST_CASE(
   CHECK_THAT(unlimited->admit({}, all).error().message(), Contains("16 MiB to spare"));
 }
 
+TEST_CASE("a job that waits without workers becomes the one that is restored under its name") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  TenantsInMemory tenants;
+  const Tenant red = tenants.create("red", {.jobs = 1}).value();
+  Example example;
+  example.spec.workers = 2;
+  example.copied.layout.tenant = red.name;
+  example.copied.layout.tenant_id = red.id;
+  const std::string file = store->write(example.spec, example.copied).value().file;
+  JobTable table({.tenants = &tenants, .snapshots = store.get()});
+  FakeDataPlane data_plane(1);
+  table.attach(data_plane);
+  JobSpec created = example.spec;
+  created.keys.clear();
+  const Digest nonce{1};
+  const std::uint64_t id = table.life.create(created, "red", nonce).value();
+  CHECK(table.life.create(created, "red").error().code() == Code::kAlreadyExists);
+  JobSpec wide = example.spec;
+  wide.workers = 4;
+  REQUIRE(table.life.admit_restored(wide, "red", 1).ok());
+  CHECK(table.life.create(wide, "red", std::nullopt, file).value() == id);
+  CHECK(table.views.inspect({"red", "demo"}, 0)->spec->workers == 4);
+  CHECK(table.views.inspect({"red", "demo"}, 0)->spec->keys.size() == example.spec.keys.size());
+  CHECK(table.views.tenant_of(server::Ticket{.job_id = id, .nonce_hash = nonce}).value() == "red");
+  CHECK(table.views.needed_snapshots().front().starts_from == file);
+  REQUIRE(table.members.join({.spec = std::make_shared<const JobSpec>(wide),
+                              .tenant = "red",
+                              .worker_index = -1,
+                              .host = "host"}));
+  for (const Status& refused : {table.life.admit_restored(wide, "red", 1),
+                                table.life.create(wide, "red", std::nullopt, file).error()}) {
+    CHECK(refused.code() == Code::kAlreadyExists);
+    CHECK_THAT(refused.message(), Contains("workers have joined it"));
+  }
+}
+
+TEST_CASE("a tenant has so many snapshots at most, and is told the figures") {
+  const TemporaryDirectory folder;
+  const auto store =
+      std::move(*SnapshotStore::create({.folder = folder.path / "s", .files_of_tenant = 2}));
+  const Tenant tenant{.id = 1, .name = "a"};
+  fs::create_directory(folder.path / "s" / "a~1");
+  folder.write("s/a~1/x.000000000001.safetensors", "x");
+  {
+    const auto under_way = store->admit(tenant, 1);
+    REQUIRE(under_way);
+    const Status refused = store->admit(tenant, 1).error();
+    CHECK(refused.code() == Code::kResourceExhausted);
+    CHECK_THAT(refused.message(), Contains("\"a\" has 2 snapshots") && Contains("allows 2") &&
+                                      Contains("phubctl snapshot delete"));
+    CHECK(store->admit({.id = 2, .name = "b"}, 1));
+  }
+  CHECK(store->admit(tenant, 1));
+}
+
 TEST_CASE("what a killed process left half written is gone at the next start, and is no snapshot") {
   const TemporaryDirectory folder;
   { const auto store = store_in(folder.path / "s", 3); }
@@ -187,7 +243,7 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   const Status large = table.life.admit_restored(example.spec, "red", std::uint64_t{3} << 20);
   CHECK_THAT(large.message(), Contains("the restored job needs 3 MiB"));
   REQUIRE(table.life.create(example.spec, "red", std::nullopt, file));
-  CHECK(table.life.admit_restored(example.spec, "red", 1).code() == Code::kAlreadyExists);
+  CHECK(table.life.admit_restored(example.spec, "red", 1).ok());  // nobody has joined it
   const auto member = table.members.join({.spec = std::make_shared<const JobSpec>(example.spec),
                                           .tenant = "red",
                                           .worker_index = -1,

@@ -1,9 +1,14 @@
 // A folder of snapshots: which are kept and where, and files that a stranger has written.
+#include <sys/inotify.h>
+
+#include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include "common/base/unique_fd.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
 
@@ -13,7 +18,78 @@ namespace {
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
+// Whether somebody opens the file meanwhile.
+template <typename Do>
+bool is_opened(const fs::path& path, Do todo) {
+  const UniqueFd watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  REQUIRE(::inotify_add_watch(watch.get(), path.c_str(), IN_OPEN) >= 0);
+  todo();
+  std::array<char, 4096> events = {};
+  return ::read(watch.get(), events.data(), events.size()) > 0;
+}
+
+std::string write_for(SnapshotStore& store, std::uint32_t tenant_id, const std::string& job,
+                      std::uint64_t round = 7) {
+  Example example;
+  example.spec.name = job;
+  example.copied.layout.tenant = tenant_id == 0 ? "default" : "t" + std::to_string(tenant_id);
+  example.copied.layout.tenant_id = tenant_id;
+  auto copy = std::move(*JobCopy::create(example.plan(), 0, 1));
+  copy->round = round;
+  example.copied.copy = copy;
+  return store.write(example.spec, example.copied).value().file;
+}
+
 }  // namespace
+
+TEST_CASE("who lists snapshots reads its own files only, and each once") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  const fs::path own = folder.path / "s" / write_for(*store, 1, "own");
+  const fs::path other = folder.path / "s" / write_for(*store, 2, "other");
+  const auto mine = [](std::optional<std::uint32_t> owner) { return owner == 1; };
+  CHECK_FALSE(is_opened(other, [&] { CHECK(store->list(mine).size() == 1); }));
+  CHECK_FALSE(is_opened(own, [&] { CHECK(store->list(mine).front().job == "own"); }));
+  CHECK(is_opened(other, [&] { CHECK(store->list().size() == 2); }));
+  CHECK_FALSE(is_opened(other, [&] { CHECK(store->list().back().job == "other"); }));
+  // Another file under the name is read again, and one that is gone is forgotten.
+  fs::remove(own);
+  fs::copy_file(other, own);
+  CHECK(store->list(mine).front().job == "other");
+  fs::remove(own);
+  CHECK(store->list(mine).empty());
+  folder.write("s/t1~1/x.000000000001.safetensors", "no snapshot");
+  const fs::path damaged = folder.path / "s/t1~1/x.000000000001.safetensors";
+  CHECK(store->list(mine).empty());
+  CHECK_FALSE(is_opened(damaged, [&] { CHECK(store->list(mine).empty()); }));
+}
+
+TEST_CASE("snapshots expire with their job: what a live job needs stays") {
+  using std::chrono::seconds;
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  const std::string live = write_for(*store, 1, "live");
+  const std::string same_name = write_for(*store, 2, "live");
+  const std::string start = write_for(*store, 1, "start");
+  const std::string over = write_for(*store, 1, "over");
+  const std::string fresh = write_for(*store, 1, "fresh");
+  fs::create_directory(folder.path / "s" / "kept by hand");
+  const fs::path by_hand = folder.path / "s" / "kept by hand" / "x.000000000001.safetensors";
+  fs::copy_file(folder.path / "s" / over, by_hand);
+  const auto hour_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const std::string& file : {live, same_name, start, over}) {
+    fs::last_write_time(folder.path / "s" / file, hour_ago);
+  }
+  fs::last_write_time(by_hand, hour_ago);
+  const std::vector<server::NeededSnapshots> needed = {
+      {.tenant_id = 1, .job = "live"},
+      {.tenant_id = 1, .job = "waits", .starts_from = start},
+      {.tenant_id = 1, .job = "ove"}};
+  CHECK(store->expire(seconds(7200), needed).empty());
+  CHECK(store->expire(seconds(1800), needed) == std::vector<std::string>{over, same_name});
+  CHECK(store->list().size() == 4);
+  CHECK(fs::exists(by_hand));
+}
 
 TEST_CASE("a byte that flips in the file is found before the snapshot is used") {
   const TemporaryDirectory folder;

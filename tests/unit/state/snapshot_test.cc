@@ -3,6 +3,7 @@
 
 #include "server/job/spec/check.h"
 #include "server/job/spec/text.h"
+#include "server/job/spec/workers.h"
 #include "server/snapshot/digest.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
@@ -48,6 +49,50 @@ TEST_CASE("a job in a snapshot keeps the names that its fields had first") {
   const auto read = server::spec_from_text(text);
   REQUIRE(read);
   CHECK(read->keys[0].exclude_from_lars);
+}
+
+TEST_CASE("a job with another number of workers keeps its mean, and says what is not as it was") {
+  JobSpec spec = Example().spec;
+  spec.workers = 2;
+  spec.hyper.gradient_scale = 0.5F;  // as files have it
+  const auto wide = server::with_workers(spec, 4);
+  REQUIRE(wide);
+  CHECK(wide->spec.workers == 4);
+  CHECK(wide->spec.hyper.gradient_scale == 0.25F);
+  REQUIRE(wide->notes.size() == 1);
+  CHECK_THAT(wide->notes[0], Contains("were 2 and are 4"));
+  CHECK(server::with_workers(spec, 0)->notes.empty());
+  CHECK(server::with_workers(spec, 2)->notes.empty());
+  spec.hyper.gradient_scale = 2.0F;
+  spec.encoding = Encoding::kSparse;
+  const auto other = server::with_workers(spec, 1);
+  REQUIRE(other);
+  CHECK(other->spec.hyper.gradient_scale == 2.0F);
+  REQUIRE(other->notes.size() == 3);
+  CHECK_THAT(other->notes[0], Contains("gradient_scale: 2 is not 1 / workers and stays"));
+  CHECK_THAT(other->notes[1], Contains("that of workers 1 to 1 is dropped"));
+  spec.rule = RuleKind::kElastic;
+  spec.hyper.learning_rate = default_elasticity(2);
+  CHECK(server::with_workers(spec, 3)->spec.hyper.learning_rate == default_elasticity(3));
+  spec.racks = {{"a", 1}, {"b", 1}};
+  CHECK(server::with_workers(spec, 2));
+  const Status refused = server::with_workers(spec, 3).error();
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.message(), Contains("workers: ") && Contains("a: 1, b: 1"));
+}
+
+TEST_CASE("rounding's rest of a rack's sums is in the snapshot, and its lack is named") {
+  Example example;
+  example.spec.workers = 2;
+  example.spec.racks = {{"a", 1}, {"b", 1}};
+  example.spec.rack_wire_type = DataType::kBfloat16;
+  example.copied.copy = example.values = std::move(*JobCopy::create(example.plan(), 0, 2));
+  for (const Chunk& chunk : example.plan().chunks) Example::fill(*example.values, chunk);
+  TensorFile file = example.file();
+  REQUIRE(file.find("a.rack_rest") != nullptr);
+  CHECK(file.find("a.rack_rest")->values[3] == Example::state_of(3, 1));
+  const auto head = std::move(*checked(file));
+  CHECK(has_all(**copy_from(file, head, example.plan(), 0), example.plan(), 0));
 }
 
 TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {

@@ -41,7 +41,9 @@ TEST_CASE("tenants, tokens, jobs, ids and the audit log are there again after a 
                 ->add_job(
                     {.id = 3, .tenant_id = 1, .spec = std::string("a\0b", 3), .nonce_hash = digest})
                 .ok());
-    REQUIRE(store->add_job({.id = 4, .tenant_id = 0, .spec = "c", .nonce_hash = {}}).ok());
+    for (const char* const spec : {"before", "c"}) {  // the later one takes its place
+      REQUIRE(store->add_job({.id = 4, .tenant_id = 0, .spec = spec, .nonce_hash = {}}).ok());
+    }
     CHECK(store->reserve_job_ids(10).value() == 1);
     REQUIRE(
         store
