@@ -228,8 +228,8 @@ std::filesystem::path path_without_snapshot(const std::filesystem::path& checkpo
                                checkpoint.extension().string());
 }
 
-// A checkpoint whose snapshot failed is written all the same, but not over an earlier one, which is
-// half of a pair. REQUIRES: no key is under way.
+// A snapshot that fails costs itself, not the training. The checkpoint is written all the same, but
+// not over an earlier one, which is half of a pair. REQUIRES: no key is under way.
 Status write_checkpoint(const SessionOptions& options, const Run& run, const LossScaler& scaler,
                         std::uint64_t next_step) {
   RunPosition position{options.model, options.seed, next_step};
@@ -242,8 +242,11 @@ Status write_checkpoint(const SessionOptions& options, const Run& run, const Los
     if (!taken) {
       const std::filesystem::path path = path_without_snapshot(options.checkpoint.path);
       PHUB_RETURN_IF_ERROR(save_checkpoint(path, run.network, run.exchange, position));
-      return {taken.error().code(), taken.error().message() + "; the model of step " +
-                                        std::to_string(next_step) + " is in " + path.string()};
+      if (options.note) {
+        options.note("train.snapshot: " + taken.error().message() + "; training goes on, and the " +
+                     "model of step " + std::to_string(next_step) + " is in " + path.string());
+      }
+      return {};
     }
     for (const std::string& file : *taken) {
       position.snapshots += (position.snapshots.empty() ? "" : ", ") + file;
@@ -370,6 +373,9 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   const bool saves = exchange->facts().worker_index == 0 || keeps_back(*network, *exchange);
   if (saves && !options.checkpoint.path.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
+  }
+  if (options.checkpoint.snapshot) {
+    PHUB_RETURN_IF_ERROR(exchange->check_snapshots().with_context("train.snapshot"));
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.

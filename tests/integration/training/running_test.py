@@ -234,15 +234,36 @@ class ThroughServers(Running):
         done = run(processes.BIN / "phub-worker", "train", self.config(), "--server", server.control,
                    "--checkpoint", self.folder / "model", "--snapshot", "--max-steps", "2")
         self.assertEqual(done.returncode, 1)
+        self.assertIn(f"train.snapshot: server {server.control}: this server keeps no state", done.stderr)
         self.assertIn("state_folder (--state FOLDER)", done.stderr)
-        # The model is not lost with it, and takes nobody's place.
-        self.assertIn("model.without-snapshot", done.stderr)
-        self.assertFalse((self.folder / "model").exists())
-        self.assertTrue((self.folder / "model.without-snapshot").exists())
+        # Before the first step: nothing is trained that could not be saved.
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(list(self.folder.glob("model*")), [])
         done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
                    "--checkpoint", self.folder / "model", "--snapshot")
         self.assertEqual(done.returncode, 2)
         self.assertIn("train.snapshot: needs servers", done.stderr)
+
+    def test_a_snapshot_that_is_refused_costs_itself_and_is_told(self):
+        kept = self.folder / "state" / "snapshots" / "default"
+        kept.mkdir(parents=True)
+        (kept / "other.000000000001.safetensors").write_text("")
+        config = self.folder / "server.textproto"
+        config.write_text(f'state_folder: "{self.folder / "state"}" snapshots_of_tenant: 1')
+        server = Server("--config", config)
+        self.addCleanup(server.close)
+        done = self.train(self.config(), "--server", server.control, "--checkpoint",
+                          self.folder / "model", "--checkpoint-steps", "9", "--snapshot")
+        refusal = 'tenant "default" has 1 snapshots, and snapshots_of_tenant allows 1'
+        self.assertEqual(done.stderr.count(refusal), 4, done.stderr)  # 36 steps
+        self.assertIn("the model of step 36 is in", done.stderr)
+        self.assertFalse((self.folder / "model").exists())
+        self.assertTrue((self.folder / "model.without-snapshot").exists())
+        explained = server.table("job", "explain", "run")
+        self.assertIn("Of 4 snapshots 4 failed, and training went on without them", explained)
+        self.assertIn(refusal, explained)
+        inspected = server.ctl("job", "inspect", "run")
+        self.assertEqual(int(processes.find(inspected, "snapshots")["failed"]), 4)
 
     def test_servers_may_be_named_by_the_command_line_alone(self):
         config = self.config()

@@ -113,9 +113,11 @@ class GradientExchange {
 
   // Has the servers keep the job as it is after the last step; what `phubctl restore` is to be
   // told, server by server. REQUIRES: every key has been waited for.
-  virtual Result<std::vector<std::string>> snapshot() {
-    return Status(Code::kFailedPrecondition,
-                  "train.snapshot: this exchange has no servers that could take one");
+  virtual Result<std::vector<std::string>> snapshot() { return check_snapshots(); }
+
+  // Whether snapshot could succeed at all, before training begins. Error: why not, and the cure.
+  virtual Status check_snapshots() {
+    return {Code::kFailedPrecondition, "this exchange has no servers that could take one"};
   }
 
   virtual ExchangeStatistics statistics() const { return {}; }

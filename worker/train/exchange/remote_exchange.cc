@@ -119,6 +119,7 @@ class RemoteExchange : public GradientExchange {
   KeptBack kept_back(KeyId key) override { return client_->kept_back(key); }
 
   Result<std::vector<std::string>> snapshot() override { return client_->snapshot(); }
+  Status check_snapshots() override { return client_->check_snapshots(); }
 
   ExchangeStatistics statistics() const override {
     const ClientStatistics statistics = client_->statistics();

@@ -35,6 +35,38 @@ Status restore(const TensorFile& file, const std::string& name, std::span<float>
   return {};
 }
 
+// Why it goes on without what is in the file; empty: it has it.
+Result<std::string> resume_own(const std::filesystem::path& path,
+                               const std::filesystem::path& checkpoint, const nn::Executor& network,
+                               GradientExchange& exchange) {
+  const std::string without = "; train.compress goes on without what was kept back";
+  const auto file = read_safetensors(path);
+  if (!file && file.error().code() == Code::kNotFound) return "no " + path.string() + without;
+  if (!file) return file.error();
+  const auto digest = file->metadata.find(kDigest);
+  if (digest == file->metadata.end() || digest->second != digest_now(network, exchange)) {
+    return path.string() + " is of other parameters than " + checkpoint.string() + without;
+  }
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const std::string& name = network.parameters()[key].name;
+    const KeptBack kept = exchange.kept_back(key);
+    PHUB_RETURN_IF_ERROR(restore(*file, name + kRest, kept.rest).with_context(path.string()));
+    PHUB_RETURN_IF_ERROR(
+        restore(*file, name + kVelocity, kept.velocity).with_context(path.string()));
+  }
+  return std::string();
+}
+
+// Of a worker that is not there any more, as far as this host knows: the job has fewer than it had.
+std::string dropped_residual(const std::filesystem::path& checkpoint, std::uint64_t next_step,
+                             std::uint32_t workers) {
+  const std::filesystem::path path = residual_path(checkpoint, next_step, workers);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return "";
+  return "the job has " + std::to_string(workers) + " workers now, and what is in " +
+         path.string() + " is dropped";
+}
+
 }  // namespace
 
 std::filesystem::path residual_path(const std::filesystem::path& checkpoint,
@@ -93,23 +125,13 @@ Result<std::string> resume_residuals(const std::filesystem::path& checkpoint,
     if (kept.rounds != nullptr) *kept.rounds = rounds;
   }
   if (checkpoint.empty()) return std::string();
-  const auto path = residual_path(checkpoint, next_step, exchange.facts().worker_index);
-  const std::string without = "; train.compress goes on without what was kept back";
-  const auto file = read_safetensors(path);
-  if (!file && file.error().code() == Code::kNotFound) return "no " + path.string() + without;
-  if (!file) return file.error();
-  const auto digest = file->metadata.find(kDigest);
-  if (digest == file->metadata.end() || digest->second != digest_now(network, exchange)) {
-    return path.string() + " is of other parameters than " + checkpoint.string() + without;
-  }
-  for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    const std::string& name = network.parameters()[key].name;
-    const KeptBack kept = exchange.kept_back(key);
-    PHUB_RETURN_IF_ERROR(restore(*file, name + kRest, kept.rest).with_context(path.string()));
-    PHUB_RETURN_IF_ERROR(
-        restore(*file, name + kVelocity, kept.velocity).with_context(path.string()));
-  }
-  return std::string();
+  const std::uint32_t worker = exchange.facts().worker_index;
+  const std::string dropped =
+      worker == 0 ? dropped_residual(checkpoint, next_step, exchange.facts().workers) : "";
+  PHUB_ASSIGN_OR_RETURN(
+      const std::string missing,
+      resume_own(residual_path(checkpoint, next_step, worker), checkpoint, network, exchange));
+  return missing + (missing.empty() || dropped.empty() ? "" : "; ") + dropped;
 }
 
 }  // namespace phub::train
