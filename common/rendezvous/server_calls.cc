@@ -11,6 +11,7 @@
 
 #include "common/rpc/credentials.h"
 #include "common/rpc/credentials_folder.h"
+#include "common/rpc/run_header.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
 
@@ -131,7 +132,7 @@ Status read_nonce(const std::string& path, std::size_t server, JoinProof& proof)
 // From the files. `server` is the server's place in the job's list of servers. Errors:
 // kInvalidArgument names the file.
 Result<JoinProof> read_join_proof(const ClientSecurity& security, std::size_t server) {
-  JoinProof proof{.tenant = security.tenant, .token = {}, .nonce = {}};
+  JoinProof proof{.tenant = security.tenant, .token = {}, .nonce = {}, .run = security.run};
   if (!security.token_file.empty()) {
     PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(security.token_file));
     proof.token = lines.front();
@@ -190,6 +191,7 @@ std::function<void()> ServerCalls::begin(CallMessages messages,
   grpc::ClientContext& context = call->context();
   context.set_deadline(deadline);
   context.set_wait_for_ready(true);  // the server may still be starting
+  if (!proof_.run.empty()) context.AddMetadata(kRunHeader, proof_.run);
   const std::string proof = proof_.metadata();
   if (!proof.empty()) context.AddMetadata("authorization", proof);
   call->start(channel_);

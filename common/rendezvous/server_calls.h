@@ -27,6 +27,7 @@ struct JoinProof {
   std::string token;
   std::uint64_t job_id = 0;  // of the nonce
   std::string nonce;
+  std::string run = {};  // ClientSecurity's, in a header of its own
 
   bool is_secret() const { return !token.empty() || !nonce.empty(); }
   // For the header "authorization". Empty: nothing.

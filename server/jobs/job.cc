@@ -44,6 +44,18 @@ std::string to_string(const JobName& job) {
   return job.tenant == kDefaultTenant ? job.name : job.tenant + "/" + job.name;
 }
 
+Status check_run(Job& job, const std::string& run) {
+  if (run.empty() || run == job.run) return {};
+  if (job.run.empty() || job.members.empty()) {
+    job.run = run;
+    return {};
+  }
+  return {Code::kAlreadyExists,
+          fmt::format("job \"{}\" is another run's, of which is {}; wait for it to end, or choose "
+                      "another name",
+                      label(job), describe(*job.members.begin()->second))};
+}
+
 std::string describe(const Member& member) {
   const std::string who =
       member.rack.empty() ? fmt::format("worker {}", member.index) : "rack " + member.rack;

@@ -172,6 +172,7 @@ struct Job {
   bool ended_by_daemon = false;  // the daemon waits until its workers know
   std::uint32_t named = 0;       // members, in the log, for values that are not finite
   std::map<std::uint32_t, std::shared_ptr<Member>> members;  // by worker index
+  std::string run = {};  // whose workers it takes; empty: none has said
   JobRack rack;
   JobPlace place;
   JobBytes bytes;
@@ -188,6 +189,9 @@ inline std::string label(const Job& job) { return to_string(name_of(job)); }
 
 // "worker 2 (host h, pid 123)", "rack b (host h, pid 123)".
 std::string describe(const Member& member);
+// Two runs may call their jobs the same, and each could get a part of the other's ranks. So a job
+// takes workers of one run, that of the first worker that says one, and workers that say none.
+Status check_run(Job& job, const std::string& run);
 
 // Whether every worker of this rack is connected to each of this server's `cores`, and this server
 // to the other racks'.

@@ -86,6 +86,7 @@ Result<Identity> JobMembers::join(const JoinArguments& arguments) {
   PHUB_ASSIGN_OR_RETURN(const Secret secret, make_secret());
   JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_to_join(lock, arguments));
+  PHUB_RETURN_IF_ERROR(check_run(*job, arguments.run));
   return admit(*job, arguments, secret);
 }
 

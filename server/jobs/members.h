@@ -28,6 +28,7 @@ struct JoinArguments {
   std::int32_t worker_index = -1;  // -1: the lowest free one
   std::string host;
   std::uint32_t process_id = 0;
+  std::string run = {};               // whose worker it is; empty: it does not say
   std::string rack = {};              // other than empty: it is no worker but that rack
   std::optional<Identity> base = {};  // the member of another job that adds these keys to it
   std::uint64_t attempt = 0;          // of a rack: JoinRequest.attempt

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/protocol/job_message.h"
+#include "common/rpc/run_header.h"
 #include "common/rpc/status.h"
 #include "server/job/spec/check.h"
 #include "server/rpc/authorizer.h"
@@ -22,6 +23,13 @@ namespace phub::server {
 namespace {
 
 constexpr std::size_t kHostCharsMax = 256;
+
+// Empty: the caller says nothing of its run.
+std::string run_of(const grpc::ServerContextBase& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kRunHeader);
+  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+}
 
 }  // namespace
 
@@ -123,6 +131,12 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
 
   // By what the metadata say.
   Status admit() {
+    arguments_.run = run_of(context_);
+    if (!is_run(arguments_.run)) {
+      return {Code::kInvalidArgument,
+              fmt::format("{}: must be at most {} printable characters of ASCII, without spaces",
+                          kRunHeader, kRunBytesMax)};
+    }
     arguments_.ticket = ticket_of(context_);
     if (!arguments_.ticket) {
       PHUB_ASSIGN_OR_RETURN(caller_, service_.authorizer_.authorize_join(context_));

@@ -171,6 +171,21 @@ class ClientTest(unittest.TestCase):
         with self.assertRaisesRegex(phub.Error, "job: nothing in the environment.*phubrun or torchrun.*PHUB_JOB"):
             named(MASTER_ADDR="a", SLURM_JOB_ID="1")
 
+    def test_a_rank_of_another_run_with_the_same_name_is_refused(self):
+        server = Server(*processes.PATIENT, cores=1)
+        self.addCleanup(server.close)
+
+        def begin(run, rank, port):
+            return start(adds, run, rank=rank, workers=2, server=server, PHUB_JOB="same", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+
+        first = [begin(1, 0, "1")]
+        processes.until(lambda: (server.ctl("job", "list").get("jobs") or [{}])[0].get("members"), "rank 0 has joined")
+        _, error = begin(10, 1, "2").communicate(timeout=DEADLINE)
+        self.assertRegex(error, r'ALREADY_EXISTS: .*job "same-client" is another run\'s, of which is worker 0 .*PHUB_JOB')
+        for worker in [*first, begin(1, 1, "1")]:
+            said, error = worker.communicate(timeout=DEADLINE)
+            self.assertEqual((worker.returncode, said), (0, "2.0\n"), error)
+
     def test_the_second_run_of_a_name_is_told_how_to_get_another(self):
         mine = self.one(job="same")
         mine.register_keys([phub.Key("w", 1)])

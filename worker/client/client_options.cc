@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/rendezvous/rendezvous.h"
+#include "common/rpc/run_header.h"
 #include "common/transport/tcp/congestion.h"
 #include "worker/client/shared_steps.h"
 #include "worker/compress/compressor.h"
@@ -130,6 +131,10 @@ Status check_options(const ClientOptions& options) {
   if (!transports.contains(options.transport)) {
     return {Code::kInvalidArgument,
             "transport: \"" + options.transport + "\" is none of auto, shm, tcp, verbs"};
+  }
+  if (!is_run(options.security.run)) {
+    return {Code::kInvalidArgument, "run: must be at most " + std::to_string(kRunBytesMax) +
+                                        " printable characters of ASCII, without spaces"};
   }
   PHUB_RETURN_IF_ERROR(check_streams(options));
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,

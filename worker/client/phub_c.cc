@@ -116,6 +116,7 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
     if (files.token.empty()) result.security.nonce_file = files.nonce;
   }
   if (options.tenant != nullptr) result.security.tenant = options.tenant;
+  if (options.run != nullptr) result.security.run = options.run;
   result.security.require_encryption = options.require_encryption != 0;
   if (options.timeout_ms > 0) result.timeout = std::chrono::milliseconds(options.timeout_ms);
   PHUB_RETURN_IF_ERROR(read_rounds(options, result));

@@ -63,6 +63,8 @@ typedef struct {
                   shared parameters themselves, without locks; read them as others write */
   uint32_t tcp_streams; /* to each core that is reached by tcp, 1 to 16; 0: 1; the same at each
                            worker */
+  const char* run; /* a word that this run's workers have, and those of other runs have not: a job
+                      takes workers of one run. NULL: it is not looked at */
 } phub_options;
 
 typedef struct {

@@ -320,6 +320,12 @@ TEST_CASE("an interrupted call ends wherever it waits, and so does every one aft
   }
 }
 
+TEST_CASE("a run that no header can have is refused") {
+  Place place;
+  place.options.run = "two words";
+  CHECK_THAT(Worker(place.options).error(), Contains("run: must be at most 128 printable"));
+}
+
 TEST_CASE("several tcp streams exchange what one does, and contradict shm") {
   Place place;
   place.options.tcp_streams = 3;

@@ -187,4 +187,21 @@ TEST_CASE("a job of the name that added keys have is neither joined by them nor 
   CHECK(fixture.state() == JobState::kRunning);
 }
 
+TEST_CASE("a job takes workers of one run, and those that say none") {
+  JobTableFixture f;
+  const auto join = [&](const std::string& run) {
+    return f.table.members.join({.spec = std::make_shared<const JobSpec>(spec_of(3)),
+                                 .host = "host1",
+                                 .process_id = 77,
+                                 .run = run});
+  };
+  REQUIRE(join("first"));
+  const auto other = join("second");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code() == Code::kAlreadyExists);
+  CHECK_THAT(other.error().message(), Contains("another run's, of which is worker 0 (host host1"));
+  CHECK(join("").value().worker == 1);
+  CHECK(join("first").value().worker == 2);
+}
+
 }  // namespace phub::testing

@@ -46,6 +46,16 @@ def options(kind: str, given: Dict[str, Any]) -> Dict[str, Any]:
     return complete
 
 
+def run(workers: int) -> Optional[str]:
+    """A word that the ranks of this run have in common, whatever their job is called, and that other runs are unlikely to
+    have; None: there is nothing of the kind. Each host may spell an address in its way, so that is left out."""
+    port = os.environ.get("MASTER_PORT")
+    if workers in (0, 1) or not port:
+        return None
+    text = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')} {port}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _run(workers: int) -> str:
     """What the processes of this run have in common, and those of other runs have not. Raises Error where there is
     nothing."""

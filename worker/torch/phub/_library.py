@@ -41,7 +41,7 @@ class Options(ctypes.Structure):
         ("beta1", _double), ("beta2", _double), ("clip_norm", _float), ("ema_decay", _double), ("epsilon", _double),
         ("quorum", _u32), ("grace_ms", _u32), ("patience_ms", _u32), ("bounds_staleness", _int), ("staleness", _u32),
         ("late", _text), ("push_weight", _text), ("watch_values", _text), ("turns", _int),
-        ("checksums", _int), ("hogwild", _int), ("tcp_streams", _u32),
+        ("checksums", _int), ("hogwild", _int), ("tcp_streams", _u32), ("run", _text),
     ]
 
 

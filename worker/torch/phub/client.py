@@ -212,7 +212,7 @@ class Client:
             if _TAKEN not in str(error):
                 raise
             raise Error(f"{error}; another run's job may have the name: give this run one of its own, by job=... or PHUB_JOB, "
-                        "the same at each of its ranks") from None
+                        "the same at each of its ranks (where ranks of several launchers are to be one run, run=...)") from None
         first = len(self._indexes)
         self._indexes.update({key.name: first + index for index, key in enumerate(keys)})
 

@@ -52,6 +52,7 @@ class Options:
     checksums: bool = False
     hogwild: bool = False
     tcp_streams: int = 0  # to each core of a server that is reached by tcp, up to 16; 0: 1
+    run: Optional[str] = None  # None: what the launcher's environment says of this run, if anything
 
     def for_c(self) -> _library.Options:
         """Raises Error where it names no server, and with the field's name for what it does not take."""
@@ -72,6 +73,8 @@ class Options:
         options = _library.empty_options()
         for field, value in given.items():
             _set(options, field, value)
+        if self.run is None:
+            _set(options, "run", _environment.run(self.workers))
         if self.job is None:
             _set(options, "job", _environment.job("client", self.workers))
         return options
