@@ -6,7 +6,7 @@
 #include "bench/cli/cli.h"
 #include "common/base/version.h"
 #include "common/text/error_line.h"
-#include "common/text/fitting_help.h"
+#include "common/text/help_format.h"
 #include "common/text/usage.h"
 
 namespace {
@@ -30,6 +30,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
       "checked\n"
       "element by element. Exit code: 0; 1 after a wrong sum or a failure; 2 for bad input.",
       "phub-bench");
+  app.formatter(phub::help_format());
   app.require_subcommand(1);
   app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", phub::version_of("phub-bench"));
@@ -54,7 +55,6 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_replay(app, run);
   add_workers(app, run);
   phub::refuse_negative_counts(app);
-  phub::fit_help(app);
   app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);

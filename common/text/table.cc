@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/visible.h"
 
 namespace phub {
 namespace {
@@ -15,11 +17,37 @@ constexpr double kKibi = 1024.0;
 constexpr std::uint64_t kMinute = 60;
 constexpr std::uint64_t kHour = 3600;
 
-// Columns on the screen: bytes of UTF-8 that do not continue a character.
+// Whether a byte of UTF-8 continues a character.
+bool is_continued(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+// Columns on the screen: characters.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
-  }));
+  return text.size() -
+         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continued));
+}
+
+constexpr std::size_t kGap = 2;          // between two columns
+constexpr std::size_t kElasticMin = 20;  // that others go for
+constexpr std::string_view kCut = "...";
+
+// At most so many columns of the screen. REQUIRES: room for kCut.
+std::string cut(const std::string& text, std::size_t columns) {
+  if (width_of(text) <= columns) return text;
+  std::size_t end = 0;
+  for (std::size_t width = kCut.size(); width < columns; ++width) {
+    do ++end;
+    while (end < text.size() && is_continued(text[end]));
+  }
+  return text.substr(0, end).append(kCut);
+}
+
+template <typename Entries>
+void erase_where(Entries& entries, const std::vector<bool>& is_gone) {
+  Entries rest;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!is_gone[i]) rest.push_back(std::move(entries[i]));
+  }
+  entries = std::move(rest);
 }
 
 }  // namespace
@@ -42,14 +70,21 @@ Table::Table(std::vector<std::string> titles, std::size_t left)
 
 void Table::add(std::vector<std::string> cells) {
   PHUB_CHECK(cells.size() == to_the_right_.size(), "a row has a cell for each column");
+  // Before widths are counted: who prints makes text visible, and that makes it longer.
+  for (std::string& cell : cells) cell = visible(cell);
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::to_string() const {
+std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths(to_the_right_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
   }
+  return widths;
+}
+
+std::string Table::to_string() const {
+  const std::vector<std::size_t> widths = this->widths();
   std::string text;
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -61,6 +96,31 @@ std::string Table::to_string() const {
     if (!text.empty()) text += "\n";
   }
   return text;
+}
+
+std::string Table::to_string(const Fit& fit) const {
+  if (fit.columns == 0) return to_string();
+  std::vector<std::size_t> widths = this->widths();
+  const std::size_t natural = widths[fit.elastic];
+  widths[fit.elastic] = std::min(natural, kElasticMin);
+  std::vector<bool> is_gone(widths.size());
+  std::size_t all = std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
+  std::string gone;
+  for (const std::size_t column : fit.least_first) {
+    if (all <= fit.columns) break;
+    is_gone[column] = true;
+    all -= widths[column] + kGap;
+    const std::string& title = rows_[0][column];
+    if (!title.empty()) gone += (gone.empty() ? "" : ", ") + title;
+  }
+  const std::size_t room = fit.columns - std::min(fit.columns, all - widths[fit.elastic]);
+  Table narrow(*this);
+  for (auto& row : narrow.rows_) {
+    row[fit.elastic] = cut(row[fit.elastic], std::max(room, kElasticMin));
+    erase_where(row, is_gone);
+  }
+  erase_where(narrow.to_the_right_, is_gone);
+  return narrow.to_string() + (gone.empty() ? "" : "(too narrow for: " + gone + ")\n");
 }
 
 std::string human_bytes(std::uint64_t bytes) {

@@ -11,6 +11,13 @@
 
 namespace phub {
 
+// How a table becomes as narrow as a terminal.
+struct Fit {
+  std::size_t columns = 0;               // of the terminal; 0: any number
+  std::size_t elastic = 0;               // the column whose cells may be cut, which "..." then says
+  std::vector<std::size_t> least_first;  // columns that may go, the least important first
+};
+
 class Table {
  public:
   // ">ID|NAME|>SIZE": the titles; the cells below one that begins with '>' are aligned to the
@@ -20,15 +27,18 @@ class Table {
   // right.
   Table(std::vector<std::string> titles, std::size_t left);
 
-  // REQUIRES: as many cells as columns.
+  // Cells are made visible (common/base/visible.h). REQUIRES: as many cells as columns.
   void add(std::vector<std::string> cells);
 
   bool empty() const { return rows_.size() == 1; }
 
   // One line for the titles, if there are any, and one for each row; no blanks at their ends.
   std::string to_string() const;
+  // The same within `fit.columns`. A last line names the columns that had to go.
+  std::string to_string(const Fit& fit) const;
 
  private:
+  std::vector<std::size_t> widths() const;
   std::vector<bool> to_the_right_;              // by column
   std::vector<std::vector<std::string>> rows_;  // the titles first
 };

@@ -12,6 +12,7 @@
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/help_format.h"
 #include "common/text/usage.h"
 #include "server/phubctl/commands/client.h"
 
@@ -98,9 +99,9 @@ void declare_server(CLI::App& app, Arguments& options, Command& command) {
   CLI::App& drain_command = add_subcommand(
       app, "drain", "Take no new jobs from now on",
       "Examples:\n"
-      "  phubctl drain                                    running jobs may finish\n"
-      "  phubctl drain --deadline-ms 60000 --snapshots    they have a minute, then are kept as "
-      "files");
+      "  phubctl drain                       running jobs may finish\n"
+      "  phubctl drain --deadline-ms 60000 --snapshots\n"
+      "                                      they have a minute, then are kept as files");
   drain_command
       .add_option("--deadline-ms", options.deadline_ms,
                   "End jobs that still run then, milliseconds; 0: let them finish")
@@ -191,6 +192,7 @@ int refuse_usage(CLI::App& app, const CLI::ParseError& error, int argc, char** a
 
 int run(int argc, char** argv) {
   CLI::App app;
+  app.formatter(phub::help_format());
   Arguments options;
   Command command;
   LocalCommand local_command;

@@ -10,17 +10,17 @@ namespace {
 constexpr char kExamples[] =
     "Examples:\n"
     "  phubctl job create demo --workers 4 --rule mean\n"
-    "  phubctl job create demo --workers 2 --rule nesterov --learning-rate 0.05 --momentum "
-    "0.9\\\n"
-    "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
-    "  phubctl job create demo --rule lars --learning-rate 4 --trust-coefficient 0.002\\\n"
-    "      --key conv1.weight:500 --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
+    "  phubctl job create demo --workers 2 --rule nesterov --learning-rate 0.05 \\\n"
+    "      --momentum 0.9 --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
+    "  phubctl job create demo --rule lars --learning-rate 4 --key conv1.weight:500 \\\n"
+    "      --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
     "  phubctl job create --file job.textproto       a phub.control.JobSpec\n"
     "  phubctl job create demo --racks a:4,b:4 --rack-shape auto --bytes 100e6\n"
     "  phubctl job create demo --racks a:4,b:4 --rack-compress 0.01 --rule momentum\n"
     "  phubctl job create demo --workers 8 --rule sgd --order arrival --quorum 7\n\n"
-    "Without keys, the first worker that joins brings them. Workers must say the same in their\n"
-    "configurations; --quorum and what goes with it is `rounds` there (proto/config.proto).";
+    "Without keys, the first worker that joins brings them. Workers must say the same in\n"
+    "their configurations; --quorum and its options are `rounds` there\n"
+    "(proto/config.proto).";
 
 // Adds an option that contradicts --file.
 class Fields {
@@ -102,33 +102,32 @@ void declare_job_rounds(CLI::App& sub, RoundOptions& rounds, CLI::Option* file) 
   const auto option = [&](const std::string& name, auto& value, const std::string& help) {
     return sub.add_option(name, value, help)->needs(quorum);
   };
-  option("--grace-ms", rounds.grace_ms,
-         "With --quorum, of --late drop: after these, how long more are waited for")
+  option("--grace-ms", rounds.grace_ms, "Of --late drop: after these, how long more are waited for")
       ->check(CLI::Range(0U, std::uint32_t{kGraceMsMax}))
       ->capture_default_str();
   option("--patience-ms", rounds.patience_ms,
-         "With --quorum, of --late drop: so long after its first push a round goes on without its "
+         "Of --late drop: so long after its first push a round goes on without its "
          "quorum; longer than workers are apart; left out: " +
              std::to_string(kPatienceMs))
       ->check(CLI::Range(1U, std::uint32_t{kGraceMsMax}));
   option("--staleness", rounds.staleness,
-         "With --quorum: so many rounds a worker may be ahead of the slowest, for which its reply "
+         "So many rounds a worker may be ahead of the slowest, for which its reply "
          "waits; left out: any");
   option("--late", rounds.late,
-         "With --quorum: what becomes of a push whose round is over: drop (counted, and replied "
+         "What becomes of a push whose round is over: drop (counted, and replied "
          "to with the current parameters), or add (it is one of the round that is under way, and "
          "nobody waits for a round's end)")
       ->capture_default_str();
   option("--push-weight", rounds.weight,
-         "With --quorum: what a push is multiplied by: one, staleness (1 / (1 + s), if s rounds "
+         "What a push is multiplied by: one, staleness (1 / (1 + s), if s rounds "
          "have passed since its parameters), or samples (the worker's batch)")
       ->capture_default_str();
   sub.add_flag("--turns", rounds.turns,
-               "With --quorum 1 --late add: a worker is replied to when the one before it has "
+               "Of --quorum 1 --late add: a worker is replied to when the one before it has "
                "pushed, so that one computes at a time")
       ->needs(quorum);
   sub.add_flag("--hogwild", rounds.hogwild,
-               "With --quorum 1 --late add, over shm: workers change the shared parameters "
+               "Of --quorum 1 --late add, over shm: workers change the shared parameters "
                "themselves, without locks")
       ->needs(quorum);
 }
@@ -147,11 +146,11 @@ void declare_job_racks(CLI::App& sub, JobOptions& job, CLI::Option* file) {
       ->needs(racks);
   CLI::Option* const density = sub.get_option("--rack-compress");
   sub.add_option("--rack-selector", job.rack_compress.selector,
-                 "With --rack-compress: how the largest are found: histogram, exact, mstopk")
+                 "How the largest are found: histogram, exact, mstopk")
       ->needs(density)
       ->capture_default_str();
   sub.add_flag("--rack-no-feedback", job.rack_compress.drops_rest,
-               "With --rack-compress: what does not go up is lost, instead of added to the next "
+               "What does not go up is lost, instead of added to the next "
                "round's sum; to compare with")
       ->needs(density);
 }

@@ -83,9 +83,8 @@ void declare_doctor(CLI::App& app, LocalCommand& command) {
       "both have a port that reaches the other's, over verbs; MTU, losses, versions.\n"
       "--listen asks nobody who he is: anyone who reaches the address can take the host's time\n"
       "and a few MiB of its memory. Give an address of the cluster's network, and end it with\n"
-      "Ctrl-C after the test. With `phubctl --credentials FOLDER` at both ends, the server's "
-      "here,\n"
-      "only those come in whose certificate is of the same CA.\n\n"
+      "Ctrl-C after the test. With `phubctl --credentials FOLDER` at both ends (the listener's\n"
+      "is a server's), only those come in whose certificate is of the same CA.\n\n"
       "Exit status: 0 fine, perhaps with warnings, 1 a check failed.");
   auto doctor = std::make_shared<DoctorOptions>();
   declare_options(sub, *doctor);
@@ -119,11 +118,12 @@ void declare_pki(CLI::App& app, LocalCommand& command) {
   declare_common(init, *options);
   init.get_option("--host")->required();
   do_with(init, command, options, pki_init);
-  CLI::App& issue = add_subcommand(
-      pki, "issue", "One more folder of credentials, signed by the CA",
-      "Examples:\n"
-      "  phubctl pki issue pki alice --role admin\n"
-      "  phubctl pki issue pki server2 --role server --host rack2.example --host 10.0.0.8");
+  CLI::App& issue =
+      add_subcommand(pki, "issue", "One more folder of credentials, signed by the CA",
+                     "Examples:\n"
+                     "  phubctl pki issue pki alice --role admin\n"
+                     "  phubctl pki issue pki server2 --role server --host rack2.example \\\n"
+                     "      --host 10.0.0.8");
   declare_common(issue, *options);
   issue.add_option("name", options->name, "Name in the certificate, and of the folder")->required();
   issue.add_option("--role", options->role, "admin, observer, worker, rack or server")

@@ -13,17 +13,17 @@ void declare_shapes(CLI::App& jobs, Command& command) {
       jobs, "shapes", "What each shape of a job over racks would take, by the last probe",
       "Examples:\n"
       "  phubctl job shapes --racks a:4,b:4 --bytes 100e6\n"
-      "  phubctl job shapes --racks a:8,b:8,c:8 --key conv1.weight:500 --wire-type bf16\\\n"
-      "      --worker-gbit 10\n"
+      "  phubctl job shapes --racks a:8,b:8,c:8 --key conv1.weight:500 \\\n"
+      "      --wire-type bf16 --worker-gbit 10\n"
       "  phubctl job shapes --racks a:4,b:4 --bytes 100e6 --rack-compress 0.01\n\n"
       "spread, chain, multicolour, hybrid (small keys as spread, large ones as chain) and nested\n"
       "(by the levels of racks' names, as site1/row2/rack3; a group's uplink is taken to be as\n"
       "fast as the fastest link through it) join the racks' servers (--rack-shape of job create).\n"
-      "Of those within 1 % of the fastest the one\n"
-      "whose small keys are there first is taken: the next forward begins with them. flat\n"
-      "has no racks: all workers go to the servers of all racks. It also says whether\n"
-      "--rack-compress is expected to be faster. Predicted, not measured; of the\n"
-      "exchange alone, as if nothing hid it.");
+      "Of the shapes within 1 % of the fastest it takes the one whose small keys are there\n"
+      "first, for the next forward begins with them. flat has no racks: all workers go to\n"
+      "the servers of all racks. It also says whether --rack-compress is expected to be\n"
+      "faster. The times are predicted, not measured, and of the exchange alone, as if\n"
+      "nothing hid it.");
   auto job = std::make_shared<JobOptions>();
   declare_rack_options(sub, *job)->required();
   sub.add_option("--key", job->keys, "NAME:ELEMENTS, instead of --bytes")
@@ -68,7 +68,7 @@ CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job) {
           ->type_name("DENSITY")
           ->needs(racks);
   sub.add_option("--rack-dense-below", compress.dense_below,
-                 "With --rack-compress: keys with fewer elements go whole; left out: 4096")
+                 "Keys with fewer elements go whole; left out: 4096")
       ->type_name("ELEMENTS")
       ->needs(density);
   declare_plan_options(sub, job.plan, racks);

@@ -29,10 +29,9 @@ void declare_snapshots(CLI::App& app, Command& command) {
       "  phubctl snapshot demo\n"
       "  phubctl --server 10.0.0.1:7077 snapshot demo --also 10.0.0.2:7077\n"
       "                                 a job of two servers, both at the same round\n\n"
-      "Training goes on; the pause is what the busiest core spent on copying. Each server writes "
-      "a\n"
-      "safetensors file with checksums into its state_folder and keeps the last few of a job.\n"
-      "`phubctl snapshots` lists them.");
+      "Training goes on; the pause is what the busiest core spent on copying. Each server\n"
+      "writes a safetensors file with checksums into its state_folder and keeps the last few\n"
+      "of a job. `phubctl snapshots` lists them.");
   take.add_option("job", snapshot->job, "Name of the job");
   take.add_option("--round", snapshot->round, "When this round is over; 0: as soon as possible")
       ->capture_default_str();

@@ -14,7 +14,9 @@ void declare_top(CLI::App& app, Command& command) {
       "Examples:\n"
       "  phubctl top                     until Ctrl-C\n"
       "  phubctl top --once              one look (as when the output is no terminal)\n"
-      "  phubctl --json top              the same for programs");
+      "  phubctl --json top              the same for programs\n\n"
+      "On a narrow terminal the least important columns are left out, and the last line\n"
+      "names them.");
   auto options = std::make_shared<TopOptions>();
   sub.add_flag("--once", options->once, "One look");
   sub.add_option("--interval-ms", options->interval_ms, "Between two looks; rates are of this time")
@@ -31,8 +33,9 @@ void declare_explain(CLI::App& jobs, Command& command) {
       "  phubctl --json job explain mnist\n"
       "  phubctl job explain mnist --also 10.1.0.7:7077     of a job over racks\n\n"
       "Names the straggler, saturated cores and who else uses them, transports that cost, the\n"
-      "queue of the fair share, other racks; or says that the workers compute and the server is "
-      "not to blame.");
+      "queue of the fair share, other racks; or says that the workers compute and the server is\n"
+      "not to blame. Of a failed job it says why, what to look at and how to go on, with the\n"
+      "newest snapshot on this server.");
   auto options = std::make_shared<ExplainOptions>();
   sub.add_option("name", options->name, "Name of the job")->required();
   sub.add_option("--also", options->also,

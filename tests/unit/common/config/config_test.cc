@@ -215,7 +215,9 @@ TEST_CASE("text from elsewhere is made visible") {
   CHECK(visible("a\tb\nGr\u00f6\u00dfe \u4e2d \U0001f600") ==
         "a\tb\nGr\u00f6\u00dfe \u4e2d \U0001f600");
   CHECK(visible("\x1b[31m\r\x7f") == "?[31m??");
-  CHECK(visible("a\u202eb\u2066c\u009bd\u200fe") == "a?b?c?d?e");
+  CHECK(visible("a\u202eb\u2066c\u009bd\u200fe\u2028") == R"(a\u202eb\u2066c?d\u200fe\u2028)");
+  CHECK(visible("a\ufeffb\u200bc\u00add\U000e0001") == R"(a\ufeffb\u200bc\u00add\udb40\udc01)");
+  CHECK(visible(visible("a\ufeff")) == visible("a\ufeff"));
   CHECK(visible("\xff\xc0\xaf\xed\xa0\x80\xe4\xb8") == "????????");  // no UTF-8, each byte
   CHECK(is_visible_name("Gr\u00f6\u00dfe.1"));
   for (const char* name : {"a\u202eb", "a\u0085", "a\"b", "\xff", "a\nb", "\xf4\x90\x80\x80"}) {
