@@ -106,11 +106,15 @@ Status Daemon::serve_http() {
                                  .control_door = [this] { return service_->door_counters(); },
                                  .log_lines_dropped = options_.log_lines_dropped,
                                  .directory = directory_.get()};
+  page_ = std::make_unique<PageData>(service_->admin(), service_->tenants(), table_, *data_plane_,
+                                     snapshots_.get());
   site_ = std::make_unique<Site>(
       SiteSources{
-          .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
-          .metrics_text = [metrics](const std::string& tenant) { return metrics.text(tenant); },
-          .reads = [this](std::string_view token) { return tenant_that_reads(token); },
+          .state_json = [this](const Reader& reader) { return page_->state_json(reader); },
+          .records_json = [this](const Reader& reader) { return page_->records_json(reader); },
+          .history_json = [this](const Reader& reader) { return page_->history_json(reader); },
+          .metrics_text = [metrics](const Reader& reader) { return metrics.text(reader.tenant); },
+          .reads = [this](std::string_view token) { return reader_with(token); },
           .not_ready =
               [this] { return std::string(table_.views.is_draining() ? "draining" : ""); }},
       options_.http_hosts);
@@ -123,11 +127,14 @@ Status Daemon::serve_http() {
 
 // Whom a token makes an administrator or an observer, everything, and everybody where no tokens are
 // required; a tenant's token its own.
-std::optional<std::string> Daemon::tenant_that_reads(std::string_view bearer_token) const {
+std::optional<Reader> Daemon::reader_with(std::string_view bearer_token) const {
   const auto caller =
       tenancy_->access.authenticate({.token = std::string(bearer_token), .peer = "http"});
   if (!caller || !has_right(caller->role, Right::kRead)) return std::nullopt;
-  return caller->role == Role::kTenant ? caller->tenant : "";
+  if (caller->role == Role::kTenant) {
+    return Reader{.tenant = caller->tenant, .tenant_id = caller->tenant_id};
+  }
+  return Reader{.sees_audit = has_right(caller->role, Right::kAdminister)};
 }
 
 Daemon::~Daemon() {
@@ -153,6 +160,7 @@ void Daemon::reap_until_stopped() {
       expire_snapshots();
       looked = std::chrono::steady_clock::now();
     }
+    if (page_) page_->look();
     table_.wait_for_work(interval);
   }
 }

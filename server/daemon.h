@@ -19,6 +19,7 @@
 #include "server/http/site.h"
 #include "server/jobs/table.h"
 #include "server/metrics/collector.h"
+#include "server/page/page.h"
 #include "server/plane/data_plane.h"
 #include "server/racks/uplinks.h"
 #include "server/rpc/service.h"
@@ -97,7 +98,7 @@ class Daemon {
   Daemon(const DaemonOptions& options, Parts parts);
   void snapshot_before_end(const JobView& job);
   Status serve_http();
-  std::optional<std::string> tenant_that_reads(std::string_view bearer_token) const;
+  std::optional<Reader> reader_with(std::string_view bearer_token) const;
   void reap_until_stopped();
   void expire_snapshots();
   std::chrono::milliseconds expiry_interval() const;
@@ -112,6 +113,7 @@ class Daemon {
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
+  std::unique_ptr<PageData> page_;  // null: there is no HTTP server
   std::unique_ptr<Site> site_;
   std::unique_ptr<HttpServer> http_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper

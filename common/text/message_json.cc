@@ -32,6 +32,9 @@ std::size_t prefix_of(const EnumDescriptor& type) {
   return underscore == std::string::npos ? 0 : underscore + 1;
 }
 
+// The shortest number that is this float, not the double next to it.
+double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
+
 ordered_json entry_of(const Message& message, const FieldDescriptor& field, int index) {
   const Reflection& reflection = *message.GetReflection();
   switch (field.cpp_type()) {
@@ -43,10 +46,12 @@ ordered_json entry_of(const Message& message, const FieldDescriptor& field, int 
       return reflection.GetRepeatedUInt64(message, &field, index);
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return reflection.GetRepeatedDouble(message, &field, index);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return shortest(reflection.GetRepeatedFloat(message, &field, index));
     case FieldDescriptor::CPPTYPE_STRING:
       return reflection.GetRepeatedString(message, &field, index);
     default:
-      return nullptr;  // control.proto repeats nothing else
+      return nullptr;  // the messages repeat nothing else
   }
 }
 
@@ -64,8 +69,7 @@ ordered_json value_of(const Message& message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return reflection.GetDouble(message, &field);
     case FieldDescriptor::CPPTYPE_FLOAT:
-      // The shortest number that is this float, not the double next to it.
-      return std::strtod(fmt::format("{}", reflection.GetFloat(message, &field)).c_str(), nullptr);
+      return shortest(reflection.GetFloat(message, &field));
     case FieldDescriptor::CPPTYPE_BOOL:
       return reflection.GetBool(message, &field);
     case FieldDescriptor::CPPTYPE_ENUM: {

@@ -9,8 +9,10 @@
 namespace phub::server {
 namespace {
 
-// However many pages are open, the tables are asked this often at most.
+// However many pages are open, the tables are asked this often at most, the disk this often.
 constexpr std::chrono::milliseconds kStateAgeMax{200};
+constexpr std::chrono::milliseconds kRecordsAgeMax{5000};
+constexpr std::chrono::milliseconds kHistoryAgeMax{1000};
 constexpr std::string_view kBearer = "Bearer ";
 
 std::string_view token_of(std::string_view authorization) {
@@ -53,6 +55,13 @@ HttpReply not_authorized() {
 
 }  // namespace
 
+Site::Site(SiteSources sources, SiteHosts hosts)
+    : sources_(std::move(sources)),
+      hosts_(std::move(hosts)),
+      states_(sources_.state_json, kStateAgeMax),
+      records_(sources_.records_json, kRecordsAgeMax),
+      histories_(sources_.history_json, kHistoryAgeMax) {}
+
 bool Site::is_ours(std::string_view host) const {
   if (hosts_.any || host.empty()) return true;  // without a name: no browser
   const std::string name = name_of(host);
@@ -74,13 +83,15 @@ HttpReply Site::reply_to(const HttpRequest& request) {
     if (reason.empty()) return {.body = "ready\n"};
     return {.status = 503, .body = reason + "\n"};
   }
-  const bool is_state = path == "/api/state";
-  if (is_state || path == "/metrics") {
-    const auto tenant = sources_.reads(token_of(request.authorization));
-    if (!tenant) return not_authorized();
-    if (is_state) return {.content_type = "application/json", .body = state(*tenant)};
+  Answers* const answers = answers_at(path);
+  if (answers != nullptr || path == "/metrics") {
+    const auto reader = sources_.reads(token_of(request.authorization));
+    if (!reader) return not_authorized();
+    if (answers != nullptr) {
+      return {.content_type = "application/json", .body = answers->to(*reader)};
+    }
     return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-            .body = sources_.metrics_text(*tenant)};
+            .body = sources_.metrics_text(*reader)};
   }
   const auto assets = page_assets();
   const auto found = std::find_if(assets.begin(), assets.end(),
@@ -89,15 +100,23 @@ HttpReply Site::reply_to(const HttpRequest& request) {
     return {.content_type = found->content_type, .body = std::string(found->content)};
   }
   return {.status = 404,
-          .body = "There is / (the page), /api/state, /metrics, /healthz and /readyz.\n"};
+          .body =
+              "There is / (the page), /api/state, /api/records, /api/history, /metrics, /healthz "
+              "and /readyz.\n"};
 }
 
-const std::string& Site::state(const std::string& tenant) {
+Site::Answers* Site::answers_at(std::string_view path) {
+  if (path == "/api/state") return &states_;
+  if (path == "/api/records") return &records_;
+  return path == "/api/history" ? &histories_ : nullptr;
+}
+
+const std::string& Site::Answers::to(const Reader& reader) {
   const auto now = std::chrono::steady_clock::now();
-  std::erase_if(states_, [now](const auto& made) { return now - made.second.at > kStateAgeMax; });
-  const auto found = states_.find(tenant);
-  if (found != states_.end()) return found->second.state;
-  return states_.emplace(tenant, Made{sources_.state_json(tenant), now}).first->second.state;
+  std::erase_if(made_, [&](const auto& made) { return now - made.second.at > age_max_; });
+  const auto found = made_.find(reader);
+  if (found != made_.end()) return found->second.text;
+  return made_.emplace(reader, Made{source_(reader), now}).first->second.text;
 }
 
 }  // namespace phub::server

@@ -30,11 +30,12 @@ std::uint64_t resident_bytes() {
 }  // namespace
 
 AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-                           Tenancy* tenancy)
+                           Tenancy* tenancy, Certificates certificates)
     : table_(table),
       data_plane_(data_plane),
       waiting_(std::move(waiting)),
       tenancy_(tenancy),
+      certificates_(std::move(certificates)),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}
 
@@ -154,6 +155,13 @@ void AdminService::fill_server(control::ServerInfo& server) {
   server.set_jobs(static_cast<std::uint32_t>(table_.views.live_jobs()));
   server.set_waiting(waiting_);
   server.set_encrypts_data(data_plane_.encrypts_tcp());
+  if (certificates_) {
+    for (const CertificateExpiry& expiry : certificates_()) {
+      control::CertificateInfo& certificate = *server.add_certificates();
+      certificate.set_what(expiry.what);
+      certificate.set_expires_unix_seconds(expiry.unix_s);
+    }
+  }
   const std::vector<CoreCounters> cores = data_plane_.core_counters();
   const std::vector<double> shares = busy_shares(cores);
   std::map<std::uint64_t, JobView> jobs;

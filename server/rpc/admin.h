@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "proto/control.pb.h"
 #include "server/access/tenancy.h"
+#include "server/door/tls_keeper.h"
 #include "server/jobs/table.h"
 #include "server/plane/data_plane.h"
 #include "server/rpc/calls.h"
@@ -19,10 +21,12 @@ namespace phub::server {
 
 class AdminService final {
  public:
+  using Certificates = std::function<std::vector<CertificateExpiry>()>;
+
   // `waiting` describes how the cores wait for work. `tenancy` null: there is the default tenant
-  // only.
+  // only. `certificates` tells when those of the control port expire; null: it has none.
   AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-               Tenancy* tenancy = nullptr);
+               Tenancy* tenancy = nullptr, Certificates certificates = {});
 
   Status CreateJob(Call& call, const control::CreateJobRequest& request,
                    control::CreateJobReply& reply);
@@ -51,6 +55,7 @@ class AdminService final {
   const DataPlane& data_plane_;
   const std::string waiting_;
   Tenancy* const tenancy_;
+  const Certificates certificates_;
   const TimePoint started_;
 
   std::mutex mutex_;  // guards the three below

@@ -14,22 +14,17 @@
 #include "common/rpc/address.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/status.h"
-#include "common/text/message_json.h"
-#include "proto/page.pb.h"
 #include "server/door/control_listener.h"
 #include "server/door/control_peers.h"
 #include "server/process/control_threads.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/ticker.h"
-#include "server/rpc/admin.h"
 #include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
-#include "server/rpc/messages/messages.h"
 #include "server/rpc/probes.h"
 #include "server/rpc/racks.h"
 #include "server/rpc/rendezvous.h"
 #include "server/rpc/snapshots.h"
-#include "server/rpc/tenants.h"
 
 namespace phub::server {
 namespace {
@@ -75,6 +70,10 @@ ProberOptions prober_of(const ControlServiceOptions& options) {
           }};
 }
 
+const SnapshotStore* store_of(const ControlServiceOptions& options) {
+  return options.snapshotter == nullptr ? nullptr : &options.snapshotter->store();
+}
+
 class GrpcControlService final : public ControlService {
  public:
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
@@ -82,9 +81,9 @@ class GrpcControlService final : public ControlService {
       : table_(table),
         rendezvous_(table, offer, options.snapshotter, options.tenancy, peers_, threads_,
                     options.join_patience),
-        admin_(table, data_plane, options.waiting, options.tenancy),
-        tenants_(table, options.tenancy,
-                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+        admin_(table, data_plane, options.waiting, options.tenancy,
+               [this] { return certificates(); }),
+        tenants_(table, options.tenancy, store_of(options)),
         admin_calls_(admin_, tenants_, options.tenancy, peers_, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, peers_, threads_),
         racks_(options.directory, options.tenancy, peers_, threads_),
@@ -143,7 +142,8 @@ class GrpcControlService final : public ControlService {
     server_->GetHealthCheckService()->SetServingStatus(is_ready);
   }
 
-  std::string state_json(const std::string& tenant) override;
+  AdminService& admin() override { return admin_; }
+  TenantAdmin& tenants() override { return tenants_; }
 
   Status reload() override { return tls_ ? tls_->look() : Status(); }
 
@@ -196,29 +196,6 @@ class GrpcControlService final : public ControlService {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };
-
-std::string GrpcControlService::state_json(const std::string& tenant) {
-  page::PageState state;
-  state.set_tenant(tenant);
-  admin_.fill_server(*state.mutable_server());
-  if (!tenant.empty()) {
-    redact_other_tenants(tenant, table_.usage.of(tenant), *state.mutable_server());
-  }
-  for (const JobView& view : table_.views.list()) {
-    if (!tenant.empty() && view.tenant != tenant) continue;
-    control::JobInfo& job = *state.add_jobs();
-    fill(view, Keys::kLeftOut, job);
-    admin_.fill_timing(view, job);
-    if (view.state != JobState::kRunning) continue;
-    const Result<PlanView> plan = table_.views.plan(name_of(view));
-    if (!plan) continue;  // it has ended meanwhile
-    page::JobPlan* const shown = state.add_plans();
-    shown->set_job_id(view.id);
-    shown->set_server(plan->server_index);
-    fill_loads(*plan, *shown->mutable_loads());
-  }
-  return message_json(state);
-}
 
 }  // namespace
 

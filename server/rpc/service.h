@@ -17,6 +17,8 @@
 #include "server/door/tls_keeper.h"
 #include "server/jobs/table.h"
 #include "server/plane/data_plane.h"
+#include "server/rpc/admin.h"
+#include "server/rpc/tenants.h"
 #include "server/snapshot/snapshotter.h"
 
 namespace phub::server {
@@ -60,9 +62,9 @@ class ControlService {
   virtual std::vector<CertificateExpiry> certificates() const = 0;
   virtual ControlDoorCounters door_counters() const = 0;  // any thread
 
-  // PageState of proto/page.proto: what a page can show, of one tenant, or with "" of all. Any
-  // thread.
-  virtual std::string state_json(const std::string& tenant) = 0;
+  // What answers the service Admin, for who asks within the process. As long as this.
+  virtual AdminService& admin() = 0;
+  virtual TenantAdmin& tenants() = 0;
 };
 
 }  // namespace phub::server

@@ -55,6 +55,15 @@ void TenantAdmin::fill(const Token& token, control::TokenInfo& message) const {
   message.set_live(tenancy_->tokens.is_live(token));
 }
 
+void TenantAdmin::list(const Principal& caller, std::size_t most,
+                       google::protobuf::RepeatedPtrField<control::TenantInfo>& tenants) const {
+  if (tenancy_ == nullptr) return;
+  for (const Tenant& tenant : tenancy_->directory.list()) {
+    if (static_cast<std::size_t>(tenants.size()) >= most) return;
+    if (can_see(caller, tenant.name)) fill(tenant, *tenants.Add());
+  }
+}
+
 Status TenantAdmin::has_tenants() const {
   if (tenancy_ != nullptr) return {};
   return {Code::kFailedPrecondition, "this server has the default tenant only"};
@@ -78,10 +87,7 @@ Status TenantAdmin::CreateTenant(Call& call, const control::CreateTenantRequest&
 
 Status TenantAdmin::ListTenants(Call& call, const control::ListTenantsRequest& /*request*/,
                                 control::ListTenantsReply& reply) {
-  if (tenancy_ == nullptr) return {};
-  for (const Tenant& tenant : tenancy_->directory.list()) {
-    if (can_see(call.caller, tenant.name)) fill(tenant, *reply.add_tenants());
-  }
+  list(call.caller, SIZE_MAX, *reply.mutable_tenants());
   return {};
 }
 

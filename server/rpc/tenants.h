@@ -3,6 +3,8 @@
 // Owned by the ControlService; any thread.
 #pragma once
 
+#include <cstddef>
+
 #include "proto/control.pb.h"
 #include "server/access/tenancy.h"
 #include "server/jobs/table.h"
@@ -16,6 +18,10 @@ class TenantAdmin final {
   // there are none.
   TenantAdmin(JobTable& table, Tenancy* tenancy, const SnapshotStore* snapshots)
       : table_(table), tenancy_(tenancy), snapshots_(snapshots) {}
+
+  // The first `most` of the tenants that `caller` sees, by name.
+  void list(const Principal& caller, std::size_t most,
+            google::protobuf::RepeatedPtrField<control::TenantInfo>& tenants) const;
 
   Status CreateTenant(Call& call, const control::CreateTenantRequest& request,
                       control::CreateTenantReply& reply);

@@ -61,6 +61,8 @@ class SnapshotStore {
   Result<SnapshotInfo> write(const JobSpec& spec, const CopiedJob& copied,
                              Asker asked_by = Asker::kAdministrator);
 
+  const std::string& folder() const { return options_.folder; }
+
   // On the disk or admitted.
   std::uint64_t bytes_of(const Tenant& tenant) const;
 

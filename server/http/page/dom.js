@@ -1,6 +1,9 @@
-// Elements from descriptions, and an update in place that keeps focus, selection and scrolling.
+// Elements from descriptions, and an update in place that keeps focus, selection and scrolling. What
+// comes from peers becomes text and attributes only, made visible.
+import {visible} from "./format.js";
 
 const svgTags = new Set(["svg", "polyline", "polygon", "line"]);
+const shownAttributes = new Set(["title", "aria-label", "data-label"]);
 
 // h("td", {class: "n", style: {width: "3%"}}, "text", element, ...). Null and false children are left
 // out, arrays are opened. Styles go through the object model: the page's policy has no inline styles.
@@ -13,11 +16,13 @@ export function h(tag, attributes = {}, ...children) {
     if (name === "style") {
       for (const [property, text] of Object.entries(value)) element.style.setProperty(property, text);
     } else {
-      element.setAttribute(name, value === true ? "" : value);
+      element.setAttribute(name, value === true ? "" : shownAttributes.has(name) ? visible(value) : value);
     }
   }
   for (const child of children.flat(Infinity)) {
-    if (child !== null && child !== undefined && child !== false) element.append(child);
+    if (child !== null && child !== undefined && child !== false) {
+      element.append(child instanceof Node ? child : visible(String(child)));
+    }
   }
   return element;
 }
@@ -25,7 +30,7 @@ export function h(tag, attributes = {}, ...children) {
 // Makes `target`'s children like those of `fresh`, touching only what differs.
 export function update(target, ...fresh) {
   const wanted = fresh.flat(Infinity).filter((child) => child !== null && child !== false)
-    .map((child) => (typeof child === "string" ? document.createTextNode(child) : child));
+    .map((child) => (typeof child === "string" ? document.createTextNode(visible(child)) : child));
   while (target.childNodes.length > wanted.length) target.lastChild.remove();
   wanted.forEach((node, index) => {
     const old = target.childNodes[index];
@@ -55,7 +60,8 @@ function adopt(old, node) {
 }
 
 // A table whose roles survive the narrow layout, which shows each row as a card. A column is
-// {title, n: its cells are figures}; rows are arrays of cells or {head: text} for a group.
+// {title, n: its cells are figures, wide: they may be long and go on below}; rows are arrays of cells
+// or {head: text} for a group.
 export function table(label, columns, rows) {
   const heads = columns.map((column) =>
     h("th", {role: "columnheader", scope: "col", class: column.n ? "n" : null}, column.title));
@@ -64,7 +70,7 @@ export function table(label, columns, rows) {
       h("th", {role: "rowheader", scope: "rowgroup", colspan: columns.length}, row.head))
     : h("tr", {role: "row", "data-key": row.key, "aria-current": row.current ? "true" : null},
       row.cells.map((cell, index) => h("td", {
-        role: "cell", class: columns[index].n ? "n" : null, "data-label": columns[index].title,
+        role: "cell", class: columns[index].n ? "n" : columns[index].wide ? "wide" : null, "data-label": columns[index].title,
       }, cell))));
   return h("table", {role: "table", "aria-label": label},
     h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, heads)),

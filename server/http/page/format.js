@@ -41,3 +41,25 @@ export function span(seconds) {
   if (whole < 86400) return `${Math.floor(whole / 3600)}${THIN}h ${Math.floor((whole % 3600) / 60)}${THIN}min`;
   return `${Math.floor(whole / 86400)}${THIN}d ${Math.floor((whole % 86400) / 3600)}${THIN}h`;
 }
+
+// The same in one unit.
+export function age(seconds) {
+  if (seconds < 120) return span(Math.max(0, seconds));
+  if (seconds < 7200) return `${Math.round(seconds / 60)}${THIN}min`;
+  return seconds < 172800 ? `${Math.round(seconds / 3600)}${THIN}h` : `${Math.round(seconds / 86400)}${THIN}d`;
+}
+
+// When something was, for people here: "2026-11-27 05:51:07".
+export function date(unixSeconds) {
+  const local = new Date(1000 * unixSeconds);
+  const two = (value) => String(value).padStart(2, "0");
+  return `${local.getFullYear()}-${two(local.getMonth() + 1)}-${two(local.getDate())} `
+    + `${two(local.getHours())}:${two(local.getMinutes())}:${two(local.getSeconds())}`;
+}
+
+const unseen = /[\p{DI}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]|(?![\n\t])\p{Cc}/gu;
+
+// A text with "\ufeff" in place of each character that nobody sees, or that moves others: two names
+// that differ look different. phubctl writes them alike (common/base/visible.h).
+export const visible = (text) => text.replace(unseen, (character) => character.split("").map((unit) =>
+  `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));

@@ -1,11 +1,14 @@
 // Ties the parts: what comes from the server goes to the views; the job in the address is shown.
 import {update} from "./dom.js";
 import * as format from "./format.js";
+import {jobView} from "./job.js";
+import {auditView, quotasView, snapshotsView} from "./records.js";
 import {follow, saveToken} from "./state.js";
-import {coresView, jobsView, jobView, restView, summaryView} from "./view.js";
+import {coresView, jobsView, restView, summaryView} from "./view.js";
 
 const at = (id) => document.getElementById(id);
 let latest = null;     // {state, rates}
+let records = null;    // of the disk; null: not known yet
 let latestTime = null;
 let silentSince = null;
 
@@ -15,6 +18,12 @@ function setHidden(id, hidden) {
 
 function setText(id, text) {
   if (at(id).textContent !== text) at(id).textContent = text;
+}
+
+// How the server answers: in words, with a mark and a colour of their own each.
+function setLink(kind, text) {
+  if (document.body.className !== kind) document.body.className = kind;
+  setText("link", text);
 }
 
 // The one in the address; else the first that runs, else the last one.
@@ -31,8 +40,12 @@ function show() {
   update(at("cores"), coresView(state, rates));
   update(at("job-table"), jobsView(state, rates, job));
   setHidden("job", job === undefined);
-  if (job !== undefined) update(at("job"), jobView(job, state, rates));
+  if (job !== undefined) update(at("job"), jobView(job, state, rates, records));
   update(at("rest-body"), restView(state));
+  update(at("quotas-body"), quotasView(records));
+  update(at("snapshots-body"), snapshotsView(records));
+  setHidden("audit", !records?.sees_audit);
+  update(at("audit-body"), auditView(records));
   document.title = `PHub ${location.host}`;
 }
 
@@ -43,19 +56,23 @@ follow({
     silentSince = null;
     setHidden("banner", true);
     setHidden("token-form", true);
-    document.body.classList.remove("stale");
-    setText("link", "Live, every second");
+    setLink("live", "Live, every second");
     show();
   },
   onRefused() {
     setHidden("token-form", false);
-    setText("link", "Not allowed in yet");
+    setLink("refused", "Not allowed in yet");
+    latest = null;
+    records = null;
+  },
+  onRecords(fresh) {
+    records = fresh;
+    show();
   },
   onSilent() {
     silentSince ??= new Date();
     const seconds = (new Date() - silentSince) / 1000;
-    document.body.classList.add("stale");
-    setText("link", "No answer");
+    setLink("stale", "No answer");
     setText("banner", `The server has not answered for ${format.span(seconds)}. ` + (latestTime
       ? `The figures are from ${latestTime.toLocaleTimeString()}. ` : "") + "It is asked again every second.");
     setHidden("banner", false);

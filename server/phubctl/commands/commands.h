@@ -193,15 +193,17 @@ struct Look {
   control::ListJobsReply jobs;
 };
 
-// Tables of cores, jobs and refused input. REQUIRES: `before` is of the same server, not later.
-std::string top_text(const Look& before, const Look& now);
+// Tables of cores, jobs and refused input. On a terminal of so many columns the least important
+// columns of a table go and long names are cut, and it says so; 0: nothing is cut. REQUIRES:
+// `before` is of the same server, not later.
+std::string top_text(const Look& before, const Look& now, std::size_t columns = 0);
 
 // {"server": ..., "jobs": [...], "rates": [{"job_id", "rounds_per_second",
 // "bytes_received_per_second", "bytes_sent_per_second"}, ...]} on one line.
 std::string top_json(const Look& before, const Look& now);
 
-// `text` for a screen of that size, drawn over what is there: lines are cut at its right edge, and
-// the rest of the screen is cleared.
+// `text` for a screen of that size, drawn over what is there: a line that is cut at its right edge
+// ends in ">", the last one says how many more there are, and the rest of the screen is cleared.
 std::string screen_of(const std::string& text, std::size_t columns, std::size_t lines);
 
 // The last rounds of a job as a Chrome trace (JSON object format), for Perfetto or

@@ -111,6 +111,7 @@ std::string summary_text(const control::JobInfo& job) {
   table.add({"id", fmt::format("{} (epoch {})", job.job_id(), job.epoch())});
   table.add({"state", enum_word(job.state())});
   if (!job.reason().empty()) table.add({"reason", job.reason()});
+  if (!job.cure().empty()) table.add({"cure", job.cure()});
   table.add({"workers", members_of(job)});
   if (spec.racks_size() > 0) table.add({"racks", racks_of(spec)});
   if (spec.has_rack_compress()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@ namespace phub::phubctl {
 namespace {
 
 using Stub = control::Admin::Stub;
+
+constexpr std::int64_t kSecondsPerDay = 86'400;
 
 std::string share_of(std::uint64_t bytes, std::uint64_t all) {
   return human_share(all == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(all));
@@ -110,6 +113,17 @@ std::string cores_text(const control::ServerInfo& server) {
   return "\n" + table.to_string();
 }
 
+// Of the control port; empty: it has no TLS.
+std::string certificates_text(const control::ServerInfo& server) {
+  Table table("CERTIFICATE|EXPIRES|>IN DAYS");
+  for (const control::CertificateInfo& certificate : server.certificates()) {
+    const std::int64_t left = certificate.expires_unix_seconds() - std::time(nullptr);
+    table.add({certificate.what(), time_text(certificate.expires_unix_seconds()),
+               left <= 0 ? "expired" : std::to_string(left / kSecondsPerDay)});
+  }
+  return table.empty() ? "" : "\n" + table.to_string();
+}
+
 std::string drops_text(const control::ServerInfo& server) {
   Table table("DROPPED INPUT|>COUNT");
   for (const control::Drop& drop : server.drops()) {
@@ -135,7 +149,7 @@ std::string statistics_text(const control::StatisticsReply& reply) {
       {"tcp data plane", server.encrypts_data() ? "encrypted (AES-128-GCM)" : "not encrypted"});
   const std::string ports = ports_text(server);
   return table.to_string() + cores_text(server) + (ports.empty() ? "" : "\n" + ports) +
-         drops_text(server);
+         certificates_text(server) + drops_text(server);
 }
 
 }  // namespace
@@ -163,7 +177,7 @@ Status print_plan(const Session& session, const std::string& name, bool with_chu
         reply.is_preview() ? " (no worker is ready: planned for this server alone)" : "",
         loads_text(reply), roots_text(reply), with_chunks ? chunks_text(reply) : "");
   };
-  return session.show(&Stub::Plan, session.about<control::PlanRequest>(name), text);
+  return session.show(&Stub::Plan, session.about<control::PlanRequest>(name), text, name);
 }
 
 Status print_statistics(const Session& session) {
@@ -180,7 +194,8 @@ Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots) 
     return fmt::format("the server takes no new jobs; {}. Stop it with SIGTERM.",
                        reply.jobs_running() == 0
                            ? "no job is left"
-                           : fmt::format("{} jobs may finish{}", reply.jobs_running(), within));
+                           : fmt::format("{} {} may finish{}", reply.jobs_running(),
+                                         reply.jobs_running() == 1 ? "job" : "jobs", within));
   });
 }
 

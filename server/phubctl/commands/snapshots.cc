@@ -74,9 +74,9 @@ Result<std::uint64_t> common_round(const Session& session, const std::vector<Ser
 // which round its snapshot is, for the others.
 Result<bool> check_round(const Session& session, const SnapshotOptions& options) {
   control::InspectJobReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob,
-                                           session.about<control::InspectJobRequest>(options.job),
-                                           reply));
+  const auto request = session.about<control::InspectJobRequest>(options.job);
+  PHUB_RETURN_IF_ERROR(session.with_other_tenants(
+      options.job, session.client.call(&control::Admin::Stub::InspectJob, request, reply)));
   const bool has_quorum = reply.job().spec().rounds().quorum() > 0;
   if (!has_quorum || options.round == 0) return has_quorum;
   return Status(Code::kInvalidArgument,

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
@@ -62,7 +65,7 @@ std::string bar_of(double share) {
   return std::string(full, '#') + std::string(kWidth - full, '-');
 }
 
-std::string cores_text(const Look& now) {
+std::string cores_text(const Look& now, std::size_t columns) {
   Table table(">CORE|>CPU|>BUSY||>CONNECTIONS|>QUEUED|JOBS");
   for (const control::CoreInfo& core : now.server.cores()) {
     std::uint64_t queued = 0;
@@ -76,7 +79,9 @@ std::string cores_text(const Look& now) {
                std::to_string(core.connections()), human_count(queued),
                names.empty() ? "-" : names});
   }
-  return table.to_string();
+  constexpr std::size_t kCpu = 1, kBar = 3, kConnections = 4, kQueued = 5, kJobs = 6;
+  return table.to_string(
+      {.columns = columns, .elastic = kJobs, .least_first = {kBar, kCpu, kQueued, kConnections}});
 }
 
 // "compute 74.0 %", the longest part of a round.
@@ -86,7 +91,7 @@ std::string longest_part_text(const control::JobTiming& timing) {
   return fmt::format("{} {}", name, human_share(seconds / timing.round_seconds()));
 }
 
-std::string jobs_text(const Look& before, const Look& now) {
+std::string jobs_text(const Look& before, const Look& now, std::size_t columns) {
   Table table(
       "JOB|TENANT|STATE|>WORKERS|RACK|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
   for (const control::JobInfo& job : now.jobs.jobs()) {
@@ -101,7 +106,13 @@ std::string jobs_text(const Look& before, const Look& now) {
                job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
                longest_part_text(job.timing())});
   }
-  return table.empty() ? "no live jobs\n" : table.to_string();
+  if (table.empty()) return "no live jobs\n";
+  constexpr std::size_t kJob = 0, kTenant = 1, kRack = 4, kRounds = 5, kReceived = 7, kSent = 8,
+                        kRound = 9, kLongestPart = 10;
+  return table.to_string(
+      {.columns = columns,
+       .elastic = kJob,
+       .least_first = {kRack, kSent, kRounds, kReceived, kRound, kTenant, kLongestPart}});
 }
 
 std::string drops_text(const Look& now) {
@@ -114,11 +125,23 @@ std::string drops_text(const Look& now) {
   return text.empty() ? text : text + "\n";
 }
 
+// At most so many characters of a line, of which the last then says that more follow.
+std::string cut_line(const std::string& line, std::size_t columns) {
+  std::size_t characters = 0;
+  std::size_t last = 0;  // where the last one that fits begins
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if ((static_cast<unsigned char>(line[i]) & 0xC0U) == 0x80U) continue;  // goes on with one
+    if (++characters > columns) return line.substr(0, last) + ">";
+    last = i;
+  }
+  return line;
+}
+
 }  // namespace
 
-std::string top_text(const Look& before, const Look& now) {
-  return heading(now.server) + "\n" + cores_text(now) + "\n" + jobs_text(before, now) +
-         drops_text(now);
+std::string top_text(const Look& before, const Look& now, std::size_t columns) {
+  return heading(now.server) + "\n" + cores_text(now, columns) + "\n" +
+         jobs_text(before, now, columns) + drops_text(now);
 }
 
 std::string top_json(const Look& before, const Look& now) {
@@ -137,13 +160,17 @@ std::string top_json(const Look& before, const Look& now) {
 }
 
 std::string screen_of(const std::string& text, std::size_t columns, std::size_t lines) {
-  std::string screen = "\x1b[H";  // to the upper left corner
-  std::size_t begin = 0;
-  for (std::size_t line = 0; line + 1 < lines && begin < text.size(); ++line) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    // Names may be UTF-8 (server/job/spec/check.cc): a cut within a character is a blot, no more.
-    screen += text.substr(begin, std::min(end - begin, columns)) + "\x1b[K\r\n";
-    begin = end + 1;
+  std::vector<std::string_view> all;
+  for (std::size_t begin = 0; begin < text.size(); begin += all.back().size() + 1) {
+    all.push_back(std::string_view(text).substr(begin, text.find('\n', begin) - begin));
+  }
+  const std::size_t room = lines - std::min<std::size_t>(lines, 1);  // below it the cursor stays
+  std::string screen = "\x1b[H";                                     // to the upper left corner
+  for (std::size_t line = 0; line < std::min(room, all.size()); ++line) {
+    const bool is_last = line + 1 == room && all.size() > room;
+    const std::string shown =
+        is_last ? fmt::format("... {} more lines", all.size() - line) : std::string(all[line]);
+    screen += cut_line(shown, columns) + "\x1b[K\r\n";
   }
   return screen + "\x1b[J";
 }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/base/visible.h"
 #include "common/base/whole_file.h"
@@ -41,11 +43,22 @@ Result<Look> look_at(const Session& session) {
   return look;
 }
 
-void draw(const std::string& text) {
+struct Screen {
+  std::size_t columns = 0;  // 0: standard output is no terminal
+  std::size_t lines = 0;
+};
+
+Screen screen_now() {
+  if (::isatty(STDOUT_FILENO) != 1) return {};
   winsize size{};
   const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  fmt::print("{}",
-             screen_of(visible(text), is_known ? size.ws_col : 120, is_known ? size.ws_row : 50));
+  return is_known ? Screen{.columns = size.ws_col, .lines = size.ws_row}
+                  : Screen{.columns = 120, .lines = 50};
+}
+
+void draw(const std::string& text) {
+  const Screen screen = screen_now();
+  fmt::print("{}", screen_of(visible(text), screen.columns, screen.lines));
   std::fflush(stdout);
 }
 
@@ -60,7 +73,7 @@ void draw(const std::string& text) {
       continue;
     }
     const bool is_another = now->server.uptime_seconds() < before.server.uptime_seconds();
-    draw(top_text(is_another ? *now : before, *now));
+    draw(top_text(is_another ? *now : before, *now, screen_now().columns));
     before = std::move(*now);
   }
 }
@@ -75,6 +88,18 @@ Result<control::JobInfo> job_at(const Session& session, const std::string& addre
   return std::move(*reply.mutable_job());
 }
 
+bool has_failed(const control::JobInfo& job) { return job.state() == control::JOB_STATE_FAILED; }
+
+// Nothing: the server does not tell, or not in time.
+std::optional<std::vector<control::SnapshotInfo>> snapshots_of(const Session& session) {
+  control::ListSnapshotsReply reply;
+  const Status listed =
+      session.client.call(&control::Snapshots::Stub::List, control::ListSnapshotsRequest(), reply);
+  const bool has_none = listed.code() == Code::kFailedPrecondition;  // it keeps none
+  if (!listed.ok() && !has_none) return {};
+  return std::vector<control::SnapshotInfo>(reply.snapshots().begin(), reply.snapshots().end());
+}
+
 }  // namespace
 
 Status top(const Session& session, const TopOptions& options) {
@@ -84,7 +109,7 @@ Status top(const Session& session, const TopOptions& options) {
   if (is_live) watch(session, interval, std::move(before));
   std::this_thread::sleep_for(interval);  // rates are of this time
   PHUB_ASSIGN_OR_RETURN(const Look now, look_at(session));
-  print(session.as_json ? top_json(before, now) : top_text(before, now));
+  print(session.as_json ? top_json(before, now) : top_text(before, now, screen_now().columns));
   return {};
 }
 
@@ -97,9 +122,10 @@ Status explain_job(const Session& session, const ExplainOptions& options) {
   };
   control::InspectJobReply before, job;
   PHUB_RETURN_IF_ERROR(inspect(before));
-  // Busy shares are of the time since somebody last asked: twice, for a share of now.
   Looks looks;
   looks.job_before = before.job();
+  if (has_failed(before.job())) looks.snapshots = snapshots_of(session);
+  // Busy shares are of the time since somebody last asked: twice, for a share of now.
   PHUB_ASSIGN_OR_RETURN(looks.before, server_of(session));
   std::this_thread::sleep_for(explain_window(before.job().timing()));
   PHUB_RETURN_IF_ERROR(inspect(job));

@@ -29,8 +29,28 @@ std::string missing_text(const control::JobInfo& job) {
       job.rack_links_size());
 }
 
+// Times are UTC in one form, so the last in order is the newest. Null: there is none of the job.
+const control::SnapshotInfo* newest_of(const control::JobInfo& job,
+                                       const std::vector<control::SnapshotInfo>& snapshots) {
+  const control::SnapshotInfo* newest = nullptr;
+  for (const control::SnapshotInfo& snapshot : snapshots) {
+    if (snapshot.job() != job.spec().name() || snapshot.tenant() != job.tenant()) continue;
+    if (newest == nullptr || newest->created() <= snapshot.created()) newest = &snapshot;
+  }
+  return newest;
+}
+
+// What can be restored, as an end of the cure.
+std::string snapshot_text(const control::JobInfo& job, const Looks& server) {
+  if (!server.snapshots || job.cure().empty()) return "";
+  const control::SnapshotInfo* const newest = newest_of(job, *server.snapshots);
+  if (newest == nullptr) return "; this server has no snapshot of it";
+  return fmt::format("; its newest snapshot here is {}, of round {}", newest->file(),
+                     newest->round());
+}
+
 // A job that does not run has no steps to explain.
-std::optional<Reason> not_running(const control::JobInfo& job) {
+std::optional<Reason> not_running(const control::JobInfo& job, const Looks& server) {
   if (job.state() == control::JOB_STATE_RUNNING) return {};
   if (job.state() == control::JOB_STATE_WAITING) {
     return Reason{.topic = "workers are missing",
@@ -45,9 +65,7 @@ std::optional<Reason> not_running(const control::JobInfo& job) {
       .topic = has_failed ? "failed" : "ended",
       .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
                           job.reason().empty() ? "" : ": ", job.reason()),
-      .cure = has_failed ? "start its workers again with --resume CHECKPOINT, or restore it from a "
-                           "snapshot (`phubctl snapshots`, `phubctl restore`); without either they "
-                           "begin anew"
+      .cure = has_failed ? job.cure() + snapshot_text(job, server)
                          : "none is needed; to train on, start its workers again with more epochs "
                            "and --resume CHECKPOINT"};
 }
@@ -115,7 +133,7 @@ RoundPart longest_part(const control::JobTiming& timing) {
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
   if (auto reason = corrupt(job)) return {*reason};  // it has ended the job, or is about to
   std::vector<Reason> reasons;
-  if (auto reason = not_running(job)) {
+  if (auto reason = not_running(job, server)) {
     reasons.push_back(*reason);
   } else {
     reasons = slow_rounds(job, server);

@@ -3,6 +3,7 @@
 // Pure functions of what a server says about a job and about itself; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Looks {
   control::ServerInfo now;
   control::JobInfo job_before = {};                   // the job at the first look
   std::vector<control::JobInfo> in_other_racks = {};  // the job at other racks' servers
+  // Of the server, where a job that has failed was asked about; nothing: they are not known.
+  std::optional<std::vector<control::SnapshotInfo>> snapshots = {};
 };
 
 // The most expensive first; never empty.

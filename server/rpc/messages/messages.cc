@@ -110,6 +110,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   static_assert(control::JOB_STATE_FAILED == static_cast<int>(JobState::kFailed));
   message.set_state(static_cast<control::JobState>(view.state));
   message.set_reason(view.reason);
+  message.set_cure(cure_of(view));
   fill(*view.spec, *message.mutable_spec());
   if (keys == Keys::kIncluded) add_keys(view.spec->keys, *message.mutable_spec());
   fill(view.counters, *message.mutable_statistics());

@@ -43,6 +43,9 @@ Result<Identity> identity_from(const Request& request) {
 enum class Keys : bool { kLeftOut, kIncluded };
 void fill(const JobView& view, Keys keys, control::JobInfo& message);
 void fill(const PlanView& view, control::PlanReply& message);
+// What to look at where a job has failed, and whether and how it can be resumed: a clause without a
+// full stop, as all cures are. Empty: it has not failed.
+std::string cure_of(const JobView& view);
 // What of the worker in this seat was not finite, if anything.
 void fill_values(const JobView& view, std::uint32_t seat, control::Member& message);
 void fill_corruption(const JobView& view, std::uint32_t seat, control::Member& message);

@@ -125,7 +125,7 @@ class Certificates(SecuredTest):
     def test_an_expiry_that_is_near_is_warned_of_and_every_one_is_a_metric(self):
         self.assertFalse(self.said("event=certificate_expires"))
         phubctl("pki", "issue", self.pki, "short", "--role", "server", "--host", "localhost",
-                "--days", "2")
+                "--host", "127.0.0.1", "--days", "2")
         for name in ("cert.pem", "key.pem"):
             shutil.copy(self.pki / "short" / name, self.pki / "server" / name)
         until(lambda: self.said("event=certificate_expires what=certificate"), "it is said")
@@ -136,6 +136,8 @@ class Certificates(SecuredTest):
         text = urllib.request.urlopen(request, timeout=DEADLINE, context=context).read().decode()
         self.assertIn('phub_certificate_expires_seconds{certificate="certificate"}', text)
         self.assertIn('phub_certificate_expires_seconds{certificate="ca"}', text)
+        shown = self.ctl(self.pki / "admin", "server", "stats").stdout
+        self.assertRegex(shown, r"(?m)^CERTIFICATE +EXPIRES +IN DAYS\ncertificate +20.* 1\nca +20.* [1-9][0-9]+$")
 
     def test_a_revoked_certificate_is_refused_and_one_in_use_ends_with_its_connection(self):
         authority = Authority(self.folder / "authority", self.pki / "ca")

@@ -102,8 +102,8 @@ class TenantsTest(SecuredTest):
     def test_a_job_of_another_tenant_is_pointed_out_to_who_may_see_it(self):
         red = self.tenant("red")
         self.assertEqual(self.ctl(red, "job", "create", "kept").returncode, 0)
-        for command in ("inspect", "explain", "close"):
-            unknown = self.ctl(self.pki / "admin", "job", command, "kept")
+        for command in (("job", "inspect"), ("job", "explain"), ("job", "plan"), ("job", "close"), ("snapshot",)):
+            unknown = self.ctl(self.pki / "admin", *command, "kept")
             self.assertEqual(unknown.returncode, 1)
             self.assertIn("there is one of tenant red: name it with --tenant", unknown.stderr)
         other = self.tenant("blue")

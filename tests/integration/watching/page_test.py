@@ -23,6 +23,13 @@ if browser.is_there():
     from selenium.webdriver.common.keys import Keys
 
 SCREENSHOTS = pathlib.Path(".")
+# What a card's contents stick out of it. A narrow table hides its heads by a clip.
+OUTSIDE = """[...document.querySelectorAll("main > section, header")].flatMap((card) => {
+  const {left, right} = card.getBoundingClientRect();
+  return [...card.querySelectorAll("*:not(thead, thead *)")].map((one) => [one, one.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0 && (box.right > right + 0.5 || box.left < left - 0.5))
+    .map(([one]) => `${card.id}: ${one.nodeName} ${one.textContent.slice(0, 40)}`);
+})"""
 
 
 class PageTest(processes.JobTest):
@@ -70,15 +77,72 @@ class PageTest(processes.JobTest):
               "worker 1 is named as the straggler")
         self.look_at_all("page")
         self.check_quiet()
+        # Who comes later sees what was before.
+        until(lambda: len(self.history()[0]["rounds_per_second"]) >= 2, "the server has a history")
+        self.open()
+        first = self.browser.text('[data-key="pace"]')
+        self.assertGreaterEqual(int(re.search(r"(\d+)\u202fs ago", first)[1]), 4)
+        self.assertGreater(float(re.search(r"most ([\d.]+)", first)[1]), 0)
+        self.assertEqual(self.browser.run("document.querySelectorAll('.core .curve').length"), 2)
+
+    def history(self):
+        with urllib.request.urlopen(f"http://{self.server.http}/api/history", timeout=processes.DEADLINE) as reply:
+            return json.loads(reply.read())["jobs"]
+
+    def start_with_state(self):
+        folder = processes.temporary_folder(self)
+        config = folder / "server.textproto"
+        config.write_text(f'state_folder: "{folder}/state"\nsecurity {{ tokens: "off" }}\n')
+        self.server.close()
+        self.server = processes.Server("--config", config, "--http", "127.0.0.1:0")
+        self.addCleanup(self.server.close)
+
+    def test_a_failed_job_tells_why_and_the_cure_and_what_lies_on_the_disk_is_shown(self):
+        self.start_with_state()
+        long_name = "a-name-" + 90 * "W"
+        tenant = "t-" + 60 * "M"
+        self.server.ctl("tenant", "create", tenant, "--jobs", "1", "--memory-mib", "100", "--disk-mib", "300")
+        self.server.ctl("--tenant", tenant, "job", "create", long_name, "--key", "w:1000")
+        self.server.ctl("job", "create", long_name, "--key", "w:1000")
+        self.start(1, "shm", "--batch", "16", "--job", f"mnist {long_name}")
+        self.wait_for_rounds(100)
+        file = self.server.ctl("snapshot", f"mnist {long_name}")["snapshot"]["file"]
+        self.workers[0].kill()
+        job = until(lambda: next((job for job in self.server.ctl("job", "list")["jobs"] if job["state"] == "failed"), None),
+                    "the job fails")
+        self.visit(f"http://{self.server.http}/#job={job['job_id']}")
+        failure = until(lambda: self.browser.text(".failure"), "the job's end is shown")
+        self.assertIn("was lost", failure)
+        self.assertRegex(failure, rf"Cure. Look in the log of worker 0 \(host .*, pid {self.workers[0].pid}\)")
+        self.assertIn("phubctl restore", failure)
+        until(lambda: file in self.browser.text(".failure"), "the snapshot is named")
+        self.assertIn(file, self.server.table("job", "explain", f"mnist {long_name}"))
+        self.assertIn("while a job runs", self.browser.text('[data-key="round"]'))
+        self.assertIn(file, self.browser.text("#snapshots"))
+        self.assertIn(tenant, self.browser.text("#quotas"))
+        self.assertIn("1 of 1", self.browser.text("#quotas"))
+        self.assertRegex(self.browser.text("#audit"), r"snapshot take\s")
+        self.assertIn("no certificate", self.browser.text("#rest"))
+        self.look_at_all("failed")
+        self.check_quiet()
+
+    def test_what_nobody_sees_in_a_name_is_shown_escaped(self):
+        self.open()
+        shown = self.browser.driver.execute_async_script("""
+            const done = arguments[0];
+            import("/dom.js").then(({h}) => done(h("p", {title: "a\\u200bb"}, "j\\ufeffob\\u202e \\ud83d\\ude00\\u00e9").outerHTML));
+            """)
+        self.assertEqual(shown, r'<p title="a\u200bb">j\ufeffob\u202e ' + "\U0001f600\u00e9</p>")
 
     def look_at_all(self, name):
-        """Screenshots in both widths and schemes, in none of which the page is wider than the screen."""
-        for width, height in ((1280, 900), (400, 900)):
+        """Screenshots in both widths and schemes, in none of which something is wider than its card or the screen."""
+        for width, height in ((1280, 900), (390, 900)):
             for scheme in ("light", "dark"):
                 with self.subTest(width=width, scheme=scheme):
                     self.browser.look(width, height, scheme)
                     until(lambda: self.browser.run("innerWidth") == width, "the width")
                     self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)
+                    self.assertEqual(self.browser.run(OUTSIDE), [])
                     self.browser.screenshot(SCREENSHOTS / f"{name}-{width}-{scheme}.png")
 
     def check_quiet(self):
@@ -163,6 +227,21 @@ class PageTest(processes.JobTest):
             self.assertIn("job-of-red", told)
             self.assertNotIn("blue", told)
             self.assertIn("job-of-blue", self.fetch(path, admin))
+        for tenant in ("red", "blue"):
+            self.server.ctl("--credentials", credentials[tenant], "snapshot", f"job-of-{tenant}")
+        told = json.loads(self.fetch("/api/records", tokens["red"]))
+        self.assertEqual([each["name"] for each in told["tenants"]], ["red"])
+        self.assertEqual([each["job"] for each in told["snapshots"]], ["job-of-red"])
+        self.assertEqual((told["snapshots_in_all"], told["sees_audit"], told["audit"]), (1, False, []))
+        self.assertNotIn("blue", self.fetch("/api/history", tokens["red"]))
+        self.server.ctl("--credentials", credentials["admin"], "tenant", "token", "create", "--role", "observer",
+                        "--save", folder / "observer")
+        seen = {who: json.loads(self.fetch("/api/records", token)) for who, token in
+                (("admin", admin), ("observer", (folder / "observer").read_text().strip()))}
+        for told in seen.values():
+            self.assertEqual(sorted(each["job"] for each in told["snapshots"]), ["job-of-blue", "job-of-red"])
+        self.assertEqual(seen["observer"]["audit"], [])
+        self.assertEqual(seen["admin"]["audit"][0]["action"], "token create")
 
         self.browser.forget()
         self.enter(tokens["red"])
@@ -206,7 +285,7 @@ class PageTest(processes.JobTest):
     def test_a_server_with_tokens_asks_for_one_and_shows_nothing_before(self):
         _, token = self.start_with_tokens()
         address = f"http://{self.server.http}"
-        for path in ("/api/state", "/metrics"):
+        for path in ("/api/state", "/api/records", "/api/history", "/metrics"):
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(address + path, timeout=processes.DEADLINE)
             self.assertEqual(refused.exception.code, 401)
@@ -216,6 +295,8 @@ class PageTest(processes.JobTest):
         field = self.browser.driver.find_element(By.ID, "token")
         until(field.is_displayed, "a token is asked for")
         self.assertEqual(self.browser.text("#cores"), "")
+        self.assertIn("Not allowed in", self.browser.text("#link"))
+        self.assertNotIn("\u25cf", self.browser.run("getComputedStyle(document.getElementById('link'), '::before').content"))
         field.send_keys("wrong", Keys.ENTER)
         until(lambda: self.browser.run("document.getElementById('token').value") == "", "it is sent")
         self.assertTrue(field.is_displayed())

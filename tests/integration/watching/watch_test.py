@@ -3,14 +3,18 @@
 Usage: watch_test.py BIN
 """
 
+import fcntl
 import json
 import os
 import pathlib
 import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
@@ -44,6 +48,7 @@ class WatchTest(processes.JobTest):
               "a round fell between the two looks")
 
         screen, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
         top = subprocess.Popen([processes.BIN / "phubctl", "--server", self.server.control, "top",
                                 "--interval-ms", "100"], stdout=slave, stderr=slave)
         os.close(slave)
@@ -52,6 +57,10 @@ class WatchTest(processes.JobTest):
         while drawn.count(b"\x1b[H") < 3:  # ends with an error when top ends
             drawn += os.read(screen, 4096)
         self.assertIn(b"mnist", drawn)
+        shown = drawn.split(b"\x1b[H")[2].decode().replace("\x1b[K", "").replace("\x1b[J", "").split("\r\n")
+        self.assertTrue(any("LONGEST PART" in line for line in shown), shown)
+        self.assertTrue(any(line.startswith("(too narrow for: RACK") for line in shown), shown)
+        self.assertLessEqual(max(len(line) for line in shown), 80)
         top.send_signal(signal.SIGINT)
         top.wait(timeout=processes.DEADLINE)
 
@@ -72,6 +81,19 @@ class WatchTest(processes.JobTest):
         # Two cores and two workers; push, wait, aggregate and reply each.
         self.assertEqual({event["pid"] for event in events}, {1, 2, 100001, 100002})
         self.assertLessEqual({"push", "wait", "aggregate", "reply"}, {span["name"] for span in spans})
+
+    def test_every_help_fits_a_terminal(self):
+        def commands(*words):
+            said = processes.run(processes.BIN / "phubctl", *words, "--help").stdout
+            yield words, said
+            listed = re.search(r"^Subcommands:\n((?:  .*\n)+)", said, re.M)
+            for name in re.findall(r"^  (\S+)", listed[1], re.M) if listed else ():
+                yield from commands(*words, name)
+        seen = list(commands())
+        self.assertGreater(len(seen), 30)
+        for words, said in seen:
+            with self.subTest(words):
+                self.assertEqual([line for line in said.splitlines() if len(line) > 80], [])
 
     def test_what_cannot_be_is_refused_with_the_cure(self):
         def refused(*words):

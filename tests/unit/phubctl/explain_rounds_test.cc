@@ -119,7 +119,35 @@ TEST_CASE("a job that does not run is told why instead") {
   CHECK_THAT(c.find("workers are missing").what, Contains("1 of 4"));
   c.job.set_state(control::JOB_STATE_FAILED);
   c.job.set_reason("worker 1 (b, pid 2) was silent for 5.0 s");
+  c.job.set_cure("look in the log of worker 1");
   CHECK_THAT(c.find("failed").what, Contains("was silent"));
+  CHECK(c.find("failed").cure == "look in the log of worker 1");
+}
+
+TEST_CASE("of a failed job the newest snapshot here is named, or that there is none") {
+  Case c({});
+  c.job.clear_timing();
+  c.job.set_state(control::JOB_STATE_FAILED);
+  c.job.set_cure("restore it");
+  Looks looks{.before = c.server, .now = c.server};
+  const auto cure = [&] { return explain(c.job, looks).at(0).cure; };
+  CHECK(cure() == "restore it");  // the server does not tell
+  looks.snapshots.emplace();
+  CHECK_THAT(cure(), Contains("restore it; this server has no snapshot of it"));
+  const auto add = [&](const char* tenant, const char* job, const char* created,
+                       std::uint64_t round) {
+    control::SnapshotInfo& snapshot = looks.snapshots->emplace_back();
+    snapshot.set_tenant(tenant);
+    snapshot.set_job(job);
+    snapshot.set_created(created);
+    snapshot.set_round(round);
+    snapshot.set_file("file" + std::to_string(round));
+  };
+  add("vision", "resnet", "2026-11-27T05:00:01Z", 90);  // it began anew since
+  add("vision", "resnet", "2026-11-27T05:00:03Z", 7);
+  add("vision", "other", "2026-11-27T05:00:04Z", 8);
+  add("speech", "resnet", "2026-11-27T05:00:05Z", 9);
+  CHECK_THAT(cure(), Contains("restore it; its newest snapshot here is file7, of round 7"));
 }
 
 }  // namespace

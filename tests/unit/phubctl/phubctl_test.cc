@@ -13,6 +13,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/page.pb.h"
 #include "server/phubctl/commands/client.h"
 #include "server/phubctl/commands/commands.h"
 
@@ -31,6 +32,36 @@ TEST_CASE("a table aligns its columns to the widest cell and ends no line with b
         "a           1\n"
         "longer  1,000  x\n"
         "\xC3\xA9t\xC3\xA9        10\n");
+}
+
+TEST_CASE("names that differ by what nobody sees look different in a table, which stays aligned") {
+  Table table("NAME|>ROUNDS");
+  table.add({"job", "1"});
+  table.add({"j\u200bob", "2"});
+  table.add({"\ufeffjob", "3"});
+  table.add({"a\u202eb", "4"});
+  CHECK(table.to_string() ==
+        "NAME       ROUNDS\n"
+        "job             1\n"
+        "j\\u200bob       2\n"
+        "\\ufeffjob       3\n"
+        "a\\u202eb        4\n");
+}
+
+TEST_CASE("a table fits a terminal: columns go in order, then the elastic one is cut") {
+  Table table("NAME|A|B|>C");
+  table.add({std::string(30, 'n'), "aaaa", "bbbb", "cccc"});
+  const auto fitted = [&](std::size_t columns) {
+    return table.to_string({.columns = columns, .elastic = 0, .least_first = {2, 1}});
+  };
+  CHECK(fitted(0) == table.to_string());
+  CHECK(fitted(48) == table.to_string());
+  CHECK(fitted(40) == "NAME                    A     B        C\n" + std::string(19, 'n') +
+                          "...  aaaa  bbbb  cccc\n");
+  CHECK(fitted(37) == "NAME                       A        C\n" + std::string(22, 'n') +
+                          "...  aaaa  cccc\n(too narrow for: B)\n");
+  CHECK(fitted(10) == "NAME                     C\n" + std::string(17, 'n') +
+                          "...  cccc\n(too narrow for: B, A)\n");
 }
 
 TEST_CASE(
@@ -121,6 +152,10 @@ TEST_CASE("repeated numbers become JSON arrays") {
   reply.add_workers_left(2);
   reply.add_workers_left(5);
   CHECK(message_json(reply) == "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5]}");
+  page::CoreHistory history;
+  history.add_busy_share(0.1F);
+  history.add_busy_share(1.0F);
+  CHECK(message_json(history) == "{\"busy_share\":[0.1,1.0]}");
 }
 
 TEST_CASE("JSON leaves out optional numbers that are absent and shows those that are zero") {

@@ -179,8 +179,37 @@ TEST_CASE("top shows cores as bars and live jobs with rates between two looks") 
   CHECK_THAT(top_text(look_at(1.0, 2000), now), Contains("0.0     0 B/s"));
 }
 
-TEST_CASE("a screen is drawn over the last one and never wraps") {
-  CHECK(screen_of("12345678\nab\nc\n", 4, 3) == "\x1b[H1234\x1b[K\r\nab\x1b[K\r\n\x1b[J");
+TEST_CASE("a screen is drawn over the last one, never wraps, and says where it was cut") {
+  CHECK(screen_of("12345678\nab\n", 4, 3) == "\x1b[H123>\x1b[K\r\nab\x1b[K\r\n\x1b[J");
+  CHECK(screen_of("\u00e9\u00e9\u00e9\u00e9\n\u00e9\u00e9\u00e9\u00e9\u00e9\n", 4, 9) ==
+        "\x1b[H\u00e9\u00e9\u00e9\u00e9\x1b[K\r\n\u00e9\u00e9\u00e9>\x1b[K\r\n\x1b[J");
+  CHECK(screen_of("1\n2\n3\n4\n", 20, 4) ==
+        "\x1b[H1\x1b[K\r\n2\x1b[K\r\n... 2 more lines\x1b[K\r\n\x1b[J");
+}
+
+TEST_CASE("on a narrow terminal columns go, the least important first, and long names are cut") {
+  const Look before = look_at(1.0, 1000);
+  Look now = look_at(3.0, 1500);
+  now.jobs.mutable_jobs(0)->mutable_spec()->set_name("mnist" + std::string(90, 'x'));
+  now.server.mutable_cores(0)->mutable_jobs(0)->set_name("mnist" + std::string(90, 'x'));
+  const auto longest = [](const std::string& text) {
+    std::size_t most = 0;
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = text.find('\n', begin);
+      most = std::max(most, std::min(end, text.size()) - begin);
+    }
+    return most;
+  };
+  CHECK(longest(top_text(before, now)) > 150);
+  for (const std::size_t columns : {80U, 100U}) {
+    const std::string text = top_text(before, now, columns);
+    INFO(text);
+    CHECK(longest(text) <= columns);
+    CHECK_THAT(text, Contains("mnistxxx") && Contains("x...") && Contains("25.0") &&
+                         Contains("LONGEST PART") && Contains("(too narrow for: RACK"));
+  }
+  // With room for all, nothing is said of it.
+  CHECK(top_text(before, now, 300) == top_text(before, now));
 }
 
 }  // namespace

@@ -13,17 +13,25 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::optional<std::string> everybody(std::string_view /*bearer_token*/) { return ""; }
+std::optional<Reader> everybody(std::string_view /*bearer_token*/) { return Reader(); }
 
-std::optional<std::string> with_tokens(std::string_view bearer_token) {
-  if (bearer_token == "right") return "";
-  if (bearer_token == "red" || bearer_token == "blue") return std::string(bearer_token);
+std::optional<Reader> with_tokens(std::string_view bearer_token) {
+  if (bearer_token == "right") return Reader();
+  if (bearer_token == "admin") return Reader{.sees_audit = true};
+  if (bearer_token == "red" || bearer_token == "blue") {
+    return Reader{.tenant = std::string(bearer_token)};
+  }
   return std::nullopt;
 }
 
 SiteSources sources(decltype(SiteSources::reads) reads) {
-  return {.state_json = [](const std::string& tenant) { return "{" + tenant + "}"; },
-          .metrics_text = [](const std::string& tenant) { return "phub_jobs 0\n" + tenant; },
+  return {.state_json = [](const Reader& reader) { return "{" + reader.tenant + "}"; },
+          .records_json =
+              [](const Reader& reader) {
+                return "records " + reader.tenant + (reader.sees_audit ? "audit" : "");
+              },
+          .history_json = [](const Reader& reader) { return "history " + reader.tenant; },
+          .metrics_text = [](const Reader& reader) { return "phub_jobs 0\n" + reader.tenant; },
           .reads = std::move(reads)};
 }
 
@@ -81,7 +89,7 @@ TEST_CASE("where everybody may read, the server is asked by names of its own onl
 
 TEST_CASE("without the right token there are the page's files and nothing else") {
   Site site(sources(with_tokens));
-  for (const char* target : {"/api/state", "/metrics"}) {
+  for (const char* target : {"/api/state", "/api/records", "/api/history", "/metrics"}) {
     for (const char* wrong :
          {"", "right", "Bearer ", "Bearer wrong", "Basic right", "bearerright"}) {
       CHECK(site.reply_to({.target = target, .authorization = wrong}).status == 401);
@@ -91,15 +99,22 @@ TEST_CASE("without the right token there are the page's files and nothing else")
   CHECK(site.reply_to({.target = "/", .authorization = ""}).status == 200);
 }
 
-TEST_CASE("many pages ask for the state once") {
+TEST_CASE("many pages ask for the state once, and for what is read from the disk more seldom") {
+  using std::chrono::milliseconds;
   int asked = 0;
   SiteSources counted = sources(everybody);
-  counted.state_json = [&asked](const std::string& /*tenant*/) { return std::to_string(++asked); };
+  const auto count = [&asked](const Reader& /*reader*/) { return std::to_string(++asked); };
+  counted.state_json = counted.records_json = counted.history_json = count;
   Site site(counted);
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 100; ++i) site.reply_to({.target = "/api/state", .authorization = ""});
-  const auto took = std::chrono::steady_clock::now() - start;
-  CHECK(asked <= 1 + took / std::chrono::milliseconds(200));
+  for (const auto& [target, age_max] :
+       {std::pair("/api/state", milliseconds(200)), std::pair("/api/records", milliseconds(5000)),
+        std::pair("/api/history", milliseconds(1000))}) {
+    INFO(target);
+    asked = 0;
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) site.reply_to({.target = target, .authorization = ""});
+    CHECK(asked <= 1 + (std::chrono::steady_clock::now() - start) / age_max);
+  }
 }
 
 TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
@@ -111,6 +126,10 @@ TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
     CHECK(body("/api/state", "Bearer right") == "{}");
     CHECK(body("/api/state", "Bearer red") == "{red}");
     CHECK(body("/api/state", "Bearer blue") == "{blue}");
+    CHECK(body("/api/records", "Bearer right") == "records ");
+    CHECK(body("/api/records", "Bearer admin") == "records audit");
+    CHECK(body("/api/records", "Bearer red") == "records red");
+    CHECK(body("/api/history", "Bearer blue") == "history blue");
     CHECK(body("/metrics", "Bearer right") == "phub_jobs 0\n");
     CHECK(body("/metrics", "Bearer red") == "phub_jobs 0\nred");
   }
