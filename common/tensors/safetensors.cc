@@ -1,6 +1,7 @@
 #include "common/tensors/safetensors.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +56,28 @@ Status read_all(int fd, void* data, std::size_t bytes, std::uint64_t offset) {
     bytes -= static_cast<std::size_t>(count);
   }
   return {};
+}
+
+// Ends in ".tmp.PID.N".
+bool has_unfinished_suffix(const std::string& name) {
+  const std::size_t begin = name.rfind(kUnfinished);
+  if (begin == std::string::npos) return false;
+  const std::string_view numbers = std::string_view(name).substr(begin + kUnfinished.size());
+  return !numbers.empty() && numbers.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// A new file that only this process writes. Who removes abandoned files may have taken it before it
+// was locked: then another one is made.
+UniqueFd create_locked(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  while (true) {
+    UniqueFd file(::open(path.c_str(), kFlags, 0644));
+    if (!file) return file;
+    struct stat status {};
+    // On a disk without locks nobody gets one, and nothing is removed.
+    const bool is_locked = ::flock(file.get(), LOCK_EX) == 0;
+    if (!is_locked || ::fstat(file.get(), &status) != 0 || status.st_nlink > 0) return file;
+  }
 }
 
 Status check_header_bytes(std::uint64_t bytes) {
@@ -142,6 +165,20 @@ bool is_unfinished_safetensors(const std::string& name) {
   return name.find(kUnfinished) != std::string::npos;
 }
 
+void remove_abandoned_safetensors(const std::filesystem::path& folder, const std::string& prefix) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !has_unfinished_suffix(name)) continue;
+    constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    const UniqueFd file(::open(entry->path().c_str(), kFlags));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+  }
+}
+
 Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                          const TensorMetadata& metadata) {
   static std::atomic<std::uint64_t> count{0};  // two threads may write one name: the last one stays
@@ -150,8 +187,9 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Tens
   const std::string temporary =
       path.string() + std::string(kUnfinished) + std::to_string(::getpid()) + "." +
       std::to_string(count.fetch_add(1, std::memory_order_relaxed));  // only has to be unique
-  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  UniqueFd file = create_locked(temporary);
   if (!file) return write_error("cannot create " + temporary + " (does the directory exist?)");
+  const UniqueFd lock(::dup(file.get()));  // the lock goes with the last of the two
   Status status = write_contents(file.get(), header, tensors).with_context(path.string());
   if (::close(file.release()) != 0 && status.ok())
     status = write_error("cannot close " + temporary);

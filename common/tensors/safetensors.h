@@ -62,6 +62,10 @@ Status write_safetensors(const std::filesystem::path& path, const TensorFile& fi
 // Whether a name is one that a file has while it is written.
 bool is_unfinished_safetensors(const std::string& name);
 
+// Removes unfinished files of writers that died, whose names begin with `prefix`. A writer locks
+// its file, so what another process writes now stays, on this host or, on a shared disk, on others.
+void remove_abandoned_safetensors(const std::filesystem::path& folder, const std::string& prefix);
+
 // Where a tensor lies in the data.
 struct TensorEntry {
   std::string name;

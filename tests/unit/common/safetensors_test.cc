@@ -1,6 +1,9 @@
 // The files that checkpoints and snapshots are: what is written, and what is refused.
 #include "common/tensors/safetensors.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <catch2/catch.hpp>
 #include <limits>
 
@@ -66,6 +69,25 @@ TEST_CASE("Writing replaces a file at once and leaves nothing else behind") {
     ++files;
   }
   REQUIRE(files == 1);
+}
+
+TEST_CASE("What a writer that died left is removed, and nothing else") {
+  const TemporaryDirectory directory;
+  const auto exists = [&](const char* name) {
+    return std::filesystem::exists(directory.path / name);
+  };
+  for (const char* const name : {"m.tmp.1.0", "m.optimizer-9.tmp.1.1", "m.tmp.x", "m.tmp.", "m",
+                                 "other.tmp.1.0", "m.tmp.2.0"}) {
+    directory.write(name, "x");
+  }
+  const UniqueFd living(::open((directory.path / "m.tmp.2.0").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(living.get(), LOCK_EX) == 0);
+  remove_abandoned_safetensors(directory.path, "m");
+  CHECK_FALSE(exists("m.tmp.1.0"));
+  CHECK_FALSE(exists("m.optimizer-9.tmp.1.1"));
+  for (const char* const name : {"m.tmp.x", "m.tmp.", "m", "other.tmp.1.0", "m.tmp.2.0"}) {
+    CHECK(exists(name));
+  }
 }
 
 TEST_CASE("A failed write leaves the old file and names the path") {
