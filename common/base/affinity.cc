@@ -5,12 +5,53 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <tuple>
 
 namespace phub {
 
 namespace {
+
+namespace fs = std::filesystem;
+
+// "200000 100000" is 2 CPUs, "max 100000" is no quota.
+std::optional<double> quota_of_version_2(const fs::path& group) {
+  std::ifstream file(group / "cpu.max");
+  double quota = 0.0;
+  double period = 0.0;
+  if (!(file >> quota >> period) || quota <= 0.0 || period <= 0.0) return std::nullopt;
+  return quota / period;
+}
+
+std::optional<double> quota_of_version_1(const fs::path& group) {
+  std::ifstream quota_file(group / "cpu.cfs_quota_us");
+  std::ifstream period_file(group / "cpu.cfs_period_us");
+  double quota = 0.0;
+  double period = 0.0;
+  if (!(quota_file >> quota) || !(period_file >> period)) return std::nullopt;
+  if (quota <= 0.0 || period <= 0.0) return std::nullopt;
+  return quota / period;
+}
+
+using QuotaOf = std::optional<double> (*)(const fs::path& group);
+
+// Of a group and of all above it. In a container the path may be the host's, of which only the last
+// group is there, as the root.
+void add_quotas(const fs::path& root, const fs::path& group, QuotaOf quota_of,
+                std::vector<double>& quotas) {
+  fs::path inner = group.relative_path();
+  while (true) {
+    if (const auto quota = quota_of(root / inner)) quotas.push_back(*quota);
+    if (inner.empty()) return;
+    inner = inner.parent_path();
+  }
+}
+
+bool names_cpu(const std::string& controllers) {
+  return ("," + controllers + ",").find(",cpu,") != std::string::npos;
+}
 
 using Topology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 
@@ -65,6 +106,40 @@ Status pin_this_thread(std::uint32_t cpu) {
         Code::kInvalidArgument);
   }
   return {};
+}
+
+std::optional<double> cpu_quota(const CgroupFiles& files) {
+  std::vector<double> quotas;
+  std::ifstream groups(files.groups);
+  // "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1.
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const fs::path group = line.substr(second + 1);
+    if (controllers.empty()) {
+      add_quotas(files.root, group, quota_of_version_2, quotas);
+      add_quotas(files.root / "unified", group, quota_of_version_2, quotas);
+    } else if (names_cpu(controllers)) {
+      add_quotas(files.root / controllers, group, quota_of_version_1, quotas);
+      add_quotas(files.root / "cpu", group, quota_of_version_1, quotas);
+    }
+  }
+  if (quotas.empty()) return std::nullopt;
+  return *std::min_element(quotas.begin(), quotas.end());
+}
+
+std::uint32_t usable_cpu_count(const CgroupFiles& files) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::uint32_t cpus = 1;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+    cpus = static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&allowed)));
+  }
+  const auto quota = cpu_quota(files);
+  if (!quota) return cpus;
+  return std::max(1U, std::min(cpus, static_cast<std::uint32_t>(std::min(*quota, 1e6))));
 }
 
 }  // namespace phub

@@ -1,7 +1,10 @@
-// Which CPUs this process may use, and pinning threads to them (hwloc). Set-up only.
+// Which CPUs this process may use, by its affinity and the quotas of its control groups, and
+// pinning threads to them (hwloc). Set-up only.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "common/base/status.h"
@@ -17,5 +20,18 @@ int numa_node_of(std::uint32_t cpu);
 
 // Binds the calling thread to one CPU.
 Status pin_this_thread(std::uint32_t cpu);
+
+// Where the kernel tells of control groups.
+struct CgroupFiles {
+  std::filesystem::path groups = "/proc/self/cgroup";
+  std::filesystem::path root = "/sys/fs/cgroup";
+};
+
+// CPUs' worth of time that the strictest quota allows, of version 2 (cpu.max) or 1
+// (cpu.cfs_quota_us), in the process's own group and in all above it. Nothing: there is no quota.
+std::optional<double> cpu_quota(const CgroupFiles& files = {});
+
+// CPUs of the affinity, or as many whole ones as the quota has, if these are fewer. At least 1.
+std::uint32_t usable_cpu_count(const CgroupFiles& files = {});
 
 }  // namespace phub
