@@ -261,8 +261,18 @@ Result<ServerConfig> load_server_config(const std::string& path) {
 }
 
 Result<WorkerConfig> load_worker_config(const std::string& path) {
+  Status wrong;
+  PHUB_ASSIGN_OR_RETURN(WorkerConfig config, load_worker_config(path, wrong));
+  PHUB_RETURN_IF_ERROR(wrong);
+  return config;
+}
+
+Result<WorkerConfig> load_worker_config(const std::string& path, Status& wrong) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
-  PHUB_ASSIGN_OR_RETURN(WorkerConfig config, parse_worker_config(text, path));
+  WorkerConfig config;
+  TextFormat::ParseInfoTree places;
+  PHUB_RETURN_IF_ERROR(parse_textproto(text, path, places, config));
+  wrong = validate(config, path, &places);
   if (config.has_model()) make_relative_to(path, "file", *config.mutable_model());
   if (config.has_data()) make_relative_to(path, "path", *config.mutable_data());
   if (config.has_security()) {

@@ -17,6 +17,9 @@ namespace phub {
 // Relative paths in a file become relative to its directory.
 Result<ServerConfig> load_server_config(const std::string& path);
 Result<WorkerConfig> load_worker_config(const std::string& path);
+// The same for a configuration that options change: values that make no sense are no error here,
+// for an option may mend them. `wrong` receives the first of these errors.
+Result<WorkerConfig> load_worker_config(const std::string& path, Status& wrong);
 
 // The same from memory; `name` stands for the file in errors.
 Result<ServerConfig> parse_server_config(std::string_view text, const std::string& name);

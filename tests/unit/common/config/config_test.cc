@@ -11,6 +11,7 @@
 #include "common/base/visible.h"
 #include "common/rpc/address.h"
 #include "common/rpc/credentials_folder.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/unit/common/config/config_errors.h"
 
 namespace phub {
@@ -238,6 +239,18 @@ TEST_CASE("a relative data path is relative to the configuration file") {
   std::ofstream(path) << "data { path: \"/data\" }";
   CHECK(load_worker_config(path)->data().path() == "/data");
   std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("values that options may mend are told beside the configuration") {
+  const TemporaryDirectory directory;
+  directory.write("w.textproto", "data { format: \"synthetic\" }\ntrain { batch: 0 }");
+  Status wrong;
+  const auto config = load_worker_config(directory.path / "w.textproto", wrong);
+  REQUIRE(config);
+  CHECK_THAT(wrong.message(), Contains("w.textproto:2:9: train.batch: 0 is outside"));
+  CHECK(load_worker_config(directory.path / "w.textproto").error().message() == wrong.message());
+  directory.write("w.textproto", "nothing: 1");
+  CHECK_FALSE(load_worker_config(directory.path / "w.textproto", wrong));
 }
 
 TEST_CASE("the server configuration of the repository is valid") {
