@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "common/base/rule.h"
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/explain/causes.h"
@@ -49,6 +50,20 @@ std::string snapshot_text(const control::JobInfo& job, const Looks& server) {
                      newest->round());
 }
 
+// How the training of a job that is over goes on. With a rule that has state (momentum) the servers
+// had it, and phub-worker refuses a checkpoint alone.
+std::string way_on(const control::JobInfo& job) {
+  if (state_arrays(static_cast<RuleKind>(job.spec().rule())) == 0) {
+    return "start its workers again with --resume CHECKPOINT (after steps of their own, "
+           "train.payload, with --restart-momentum)";
+  }
+  return fmt::format(
+      "restore the job from a snapshot (`phubctl snapshots`, `phubctl restore FILE --as {}`) and "
+      "start its workers again, with --resume of the checkpoint that names the snapshot; or, "
+      "without a snapshot, with --resume CHECKPOINT --restart-momentum",
+      job.spec().name());
+}
+
 // A job that does not run has no steps to explain.
 std::optional<Reason> not_running(const control::JobInfo& job, const Looks& server) {
   if (job.state() == control::JOB_STATE_RUNNING) return {};
@@ -61,13 +76,16 @@ std::optional<Reason> not_running(const control::JobInfo& job, const Looks& serv
                                 "missing there, or look in the logs for why they do not come"};
   }
   const bool has_failed = job.state() == control::JOB_STATE_FAILED;
-  return Reason{
-      .topic = has_failed ? "failed" : "ended",
-      .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
-                          job.reason().empty() ? "" : ": ", job.reason()),
-      .cure = has_failed ? job.cure() + snapshot_text(job, server)
-                         : "none is needed; to train on, start its workers again with more epochs "
-                           "and --resume CHECKPOINT"};
+  const std::string what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
+                                       job.reason().empty() ? "" : ": ", job.reason());
+  if (!has_failed) {
+    return Reason{.topic = "ended",
+                  .what = what,
+                  .cure = "none is needed; to train on, with more epochs, " + way_on(job)};
+  }
+  return Reason{.topic = "failed",
+                .what = what,
+                .cure = job.cure().empty() ? way_on(job) : job.cure() + snapshot_text(job, server)};
 }
 
 // Said last, beside what few rounds do show.

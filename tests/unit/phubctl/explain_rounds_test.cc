@@ -150,5 +150,19 @@ TEST_CASE("of a failed job the newest snapshot here is named, or that there is n
   CHECK_THAT(cure(), Contains("restore it; its newest snapshot here is file7, of round 7"));
 }
 
+// phub-worker refuses a checkpoint whose momentum the servers had.
+TEST_CASE("what a job that is over is told of going on is not refused") {
+  Case c({});
+  c.job.set_state(control::JOB_STATE_FAILED);
+  c.job.mutable_spec()->set_name("mnist");
+  c.job.mutable_spec()->set_rule(control::UPDATE_RULE_MOMENTUM);
+  CHECK_THAT(c.find("failed").cure, Contains("phubctl restore FILE --as mnist") &&
+                                        Contains("--resume CHECKPOINT --restart-momentum"));
+  c.job.set_state(control::JOB_STATE_ENDED);
+  CHECK_THAT(c.find("ended").cure, Contains("--resume CHECKPOINT --restart-momentum"));
+  c.job.mutable_spec()->set_rule(control::UPDATE_RULE_SGD);
+  CHECK_THAT(c.find("ended").cure, !Contains("phubctl restore"));
+}
+
 }  // namespace
 }  // namespace phub::phubctl
