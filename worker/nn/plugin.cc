@@ -36,6 +36,12 @@ Result<const Plugin*> open(const std::filesystem::path& file) {
   return plugin;
 }
 
+bool has_driver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
+}
+
 }  // namespace
 
 Status check_devices(const DeviceExecutorOptions& options) {
@@ -64,7 +70,12 @@ Result<const Plugin*> load_plugin(const PluginPlaces& places) {
     if (plugin || plugin.error().code() != Code::kNotFound) return plugin;
     tried += "\n  " + plugin.error().message();
   }
-  return Status(Code::kNotFound, "the plug-in " + places.name +
+  const std::string no_driver =
+      has_driver() ? ""
+                   : "this machine has no NVIDIA driver (libcuda.so.1), and so no GPU for the "
+                     "backend cuda: use --backend onednn (train.backend: \"onednn\"). For a GPU "
+                     "install its driver; then ";
+  return Status(Code::kNotFound, no_driver + "the plug-in " + places.name +
                                      " was not found: build it (it is built where nvcc and cuDNN's "
                                      "headers are) and put it beside phub-worker, or name it in "
                                      "PHUB_CUDA_PLUGIN. Tried:" +

@@ -1,5 +1,7 @@
 #include "worker/nn/plugin.h"
 
+#include <dlfcn.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -47,6 +49,9 @@ TEST_CASE("A plug-in that is not there is named with all that was tried and the 
                                     Contains("/nowhere/lib/libphub_nothing.so: not there") &&
                                     Contains("cannot open shared object file") &&
                                     Contains("PHUB_CUDA_PLUGIN"));
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  CHECK((driver == nullptr) == missing.message().starts_with("this machine has no NVIDIA driver"));
+  if (driver != nullptr) dlclose(driver);
   const Status named_one = load_plugin(named("/nowhere/mine.so")).error();
   CHECK_THAT(named_one.message(), Contains("/nowhere/mine.so: not there") && !Contains("/lib/"));
 }

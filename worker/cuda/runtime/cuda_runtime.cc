@@ -44,9 +44,11 @@ Status find_device(std::uint32_t device, const std::string& field) {
   if (found != cudaSuccess || count == 0) {
     static_cast<void>(cudaGetLastError());
     const std::string why = found != cudaSuccess ? cudaGetErrorString(found) : "no device";
-    return {Code::kNotFound, "no NVIDIA GPU that CUDA can use (" + why +
-                                 "): does nvidia-smi list it, is its driver new enough, and is "
-                                 "CUDA_VISIBLE_DEVICES right? Or train.backend: \"onednn\""};
+    return {Code::kNotFound,
+            "no NVIDIA GPU that CUDA can use (" + why +
+                "): is its driver there and new enough, does nvidia-smi list it, and "
+                "is CUDA_VISIBLE_DEVICES right? Or take the CPUs: --backend "
+                "onednn (train.backend: \"onednn\")"};
   }
   if (device >= static_cast<std::uint32_t>(count)) {
     return {Code::kInvalidArgument, field + ": there is no GPU " + std::to_string(device) +
