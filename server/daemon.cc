@@ -47,6 +47,7 @@ Daemon::Daemon(const DaemonOptions& options, Parts parts)
               .snapshots = snapshots_.get(),
               .rack = directory_->own_rack(),
               .links = uplinks_.get(),
+              .end_notice = std::max(milliseconds(1), options.drain_timeout),
               .before_drain_ends = [this](const JobView& job) { snapshot_before_end(job); }}) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {

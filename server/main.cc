@@ -25,6 +25,7 @@
 #include "common/config/config.h"
 #include "common/memory/fault_guard.h"
 #include "common/rpc/credentials_folder.h"
+#include "common/text/help_format.h"
 #include "common/text/usage.h"
 #include "server/access/tenancy.h"
 #include "server/daemon.h"
@@ -73,9 +74,9 @@ void declare(CLI::App& app, Overrides& overrides) {
       "everything\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
       "` http=HOST:PORT` at the end if it serves the page. Logs go to\n"
-      "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
-      "drain_timeout_ms; a second signal ends at once. SIGHUP reads certificates and revocations\n"
-      "again. Look at it with `phubctl server stats`.\n"
+      "standard error. SIGTERM or SIGINT drains: no new jobs; workers of running ones are told to\n"
+      "stop and to write their checkpoints, within drain_timeout_ms; a second signal ends at once.\n"
+      "SIGHUP reads certificates and revocations again. Look at it with `phubctl server stats`.\n"
       "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
   app.add_option("--config", overrides.config_path,
                  "Configuration file (textproto); its fields are in proto/config/*.proto")
@@ -330,6 +331,7 @@ int check(const ServerConfig& config) {
 
 int run(int argc, char** argv) {
   CLI::App app;
+  app.formatter(help_format());
   Overrides overrides;
   declare(app, overrides);
   refuse_negative_counts(app);

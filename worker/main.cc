@@ -6,6 +6,7 @@
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/help_format.h"
 #include "common/text/usage.h"
 #include "worker/cli/commands.h"
 
@@ -13,10 +14,12 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // training does not end with who reads its output
   CLI::App app("Trains convolutional networks, exchanging gradients through PHub servers.",
                "phub-worker");
+  app.formatter(phub::help_format());
   app.require_subcommand(1);
   app.set_version_flag("--version", phub::version_of("phub-worker"));
   app.footer(phub::kTrainExamples);
   const phub::Command commands[] = {phub::add_train_command(app),   phub::add_eval_command(app),
+                                    phub::add_predict_command(app),
                                     phub::add_profile_command(app), phub::add_model_command(app),
                                     phub::add_bench_command(app),   phub::add_tune_command(app)};
   const bool as_json = phub::asks_for_json(argc, argv);

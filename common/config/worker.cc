@@ -190,7 +190,7 @@ void check_devices(const TrainConfig& train, ConfigCheck& check) {
 void check_train(const TrainConfig& train, ConfigCheck check) {
   check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
   check.in_range("batch", train.batch(), 1U, kBatchMax);
-  check.in_range("threads", train.threads(), 1U, kThreadsMax);
+  check.in_range("threads", train.threads(), 0U, kThreadsMax);
   check.in_range("accumulate", train.accumulate(), 1U, kAccumulateMax);
   check_number(check, "label_smoothing", train.label_smoothing(),
                train.label_smoothing() >= 0.0F && train.label_smoothing() < 1.0F,
@@ -200,6 +200,11 @@ void check_train(const TrainConfig& train, ConfigCheck check) {
   }
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
   check.unused_unless(!train.checkpoint().empty(), "checkpoint_steps", "without checkpoint");
+  check.unused_unless(!train.checkpoint().empty(), "checkpoint_last", "without checkpoint");
+  check.unused_unless(!train.checkpoint().empty(), "checkpoint_best", "without checkpoint");
+  check.require(!train.checkpoint_best() || train.evaluate(), "checkpoint_best",
+                "contradicts evaluate: false, without which nobody knows which is the best; remove "
+                "one of the two");
   check.unused_unless(!train.checkpoint().empty(), "snapshot", "without checkpoint");
   check.one_of("backend", train.backend(), {"onednn", "reference", "cuda"});
   if (train.has_compute_type()) check_compute_type(train, check);
@@ -226,7 +231,7 @@ void check_train(const TrainConfig& train, ConfigCheck check) {
       "\"required\" contradicts accumulate: gradients are added up on the host before they "
       "are pushed; use \"auto\", or remove accumulate");
   check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
-  check.require(train.backend() != "reference" || train.threads() == 1, "threads",
+  check.require(train.backend() != "reference" || train.threads() <= 1, "threads",
                 "the reference backend computes on one thread; remove it");
 }
 

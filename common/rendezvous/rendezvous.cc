@@ -278,12 +278,30 @@ Later<Status> Rendezvous::begin_start(milliseconds timeout, const std::string& t
   return {wait, [asked] { return asked->call->is_over(); }};
 }
 
-Result<Beat> Rendezvous::heartbeat(milliseconds timeout, bool rack_is_complete) {
+control::HeartbeatRequest Rendezvous::heartbeat_request(bool rack_is_complete) const {
   auto request = identified<control::HeartbeatRequest>();
   request.set_rack_is_complete(rack_is_complete);
-  const auto asked =
-      ask<control::HeartbeatReply>(*calls_, "Heartbeat", std::move(request), timeout);
-  return beat_of(asked->call->wait(), asked->reply);
+  if (end_ == nullptr || !end_is_decided_here_) return request;
+  const PlannedEnd::Said said = end_->said();
+  request.set_end_wanted(said.wanted);
+  request.set_last_step(said.last_step);
+  request.set_known_last_step(said.known);
+  return request;
+}
+
+void Rendezvous::hear(const Status& status, const control::HeartbeatReply& reply) const {
+  if (end_ == nullptr || !status.ok()) return;
+  end_->hear(
+      {.reason = reply.ending(), .last_step = reply.last_step(), .all_know = reply.all_know()},
+      end_is_decided_here_, address());
+}
+
+Result<Beat> Rendezvous::heartbeat(milliseconds timeout, bool rack_is_complete) {
+  const auto asked = ask<control::HeartbeatReply>(*calls_, "Heartbeat",
+                                                  heartbeat_request(rack_is_complete), timeout);
+  const Status status = asked->call->wait();
+  hear(status, asked->reply);
+  return beat_of(status, asked->reply);
 }
 
 std::function<void()> Rendezvous::begin_heartbeat(milliseconds timeout, bool rack_is_complete,
@@ -293,13 +311,14 @@ std::function<void()> Rendezvous::begin_heartbeat(milliseconds timeout, bool rac
     control::HeartbeatReply reply;
   };
   const auto messages = std::make_shared<Messages>();
-  messages->request = identified<control::HeartbeatRequest>();
-  messages->request.set_rack_is_complete(rack_is_complete);
+  messages->request = heartbeat_request(rack_is_complete);
   const auto only = [raw = messages.get()](std::size_t number) {
     return number == 0 ? &raw->request : nullptr;
   };
   const auto tell = [this, messages, timeout, done = std::move(done)](const CallOutcome& outcome) {
-    done(beat_of(calls_->outcome_of(outcome.status, timeout), messages->reply));
+    const Status status = calls_->outcome_of(outcome.status, timeout);
+    hear(status, messages->reply);
+    done(beat_of(status, messages->reply));
   };
   return calls_->begin({"Heartbeat", only, &messages->reply},
                        std::chrono::system_clock::now() + timeout, tell);

@@ -21,8 +21,11 @@
 #include "common/protocol/job_spec.h"
 #include "common/rendezvous/client_security.h"
 #include "common/rendezvous/join_info.h"
+#include "common/rendezvous/planned_end.h"
 
 namespace phub::control {
+class HeartbeatReply;
+class HeartbeatRequest;
 class JoinReply;
 class JoinRequest;
 }  // namespace phub::control
@@ -106,6 +109,13 @@ class Rendezvous {
   // Rounds of gradients that a restored job has behind it. REQUIRES: ready or start succeeded.
   std::uint64_t rounds_before() const { return rounds_before_; }
 
+  // Heartbeats from now on carry what this member says of a planned end, and their replies are
+  // read into it. `is_first`: this is the server that decides. `end` outlives the heartbeats.
+  void share(PlannedEnd* end, bool is_first) {
+    end_ = end;
+    end_is_decided_here_ = is_first;
+  }
+
   // An error means that the server did not reply in time, not that the job has ended.
   // `rack_is_complete`: of a rack, all its workers are connected.
   Result<Beat> heartbeat(std::chrono::milliseconds timeout, bool rack_is_complete = false);
@@ -138,11 +148,15 @@ class Rendezvous {
   Result<JoinInfo> read_join(const control::JoinReply& reply, std::uint32_t workers_max) const;
   template <typename Request>
   Request identified() const;
+  control::HeartbeatRequest heartbeat_request(bool rack_is_complete) const;
+  void hear(const Status& status, const control::HeartbeatReply& reply) const;
 
   std::unique_ptr<ServerCalls> calls_;
   std::stop_token stop_;
   JoinInfo joined_;
   std::uint64_t rounds_before_ = 0;
+  PlannedEnd* end_ = nullptr;  // null: nobody asks
+  bool end_is_decided_here_ = false;
 };
 
 }  // namespace phub::client

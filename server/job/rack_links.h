@@ -67,6 +67,8 @@ class RackLinks {
   virtual Status open(const LinkedRack& job) = 0;
   // All workers of this rack are connected: the others are told.
   virtual void complete(std::uint64_t job_id) = 0;
+  // All workers of this rack know the last step of a planned end: the others are told.
+  virtual void know_end(std::uint64_t job_id, std::uint64_t last_step) = 0;
   // A connection from or to a rack closed: asks that rack why. on_unlinked follows.
   virtual void diagnose(std::uint64_t job_id, const std::string& rack,
                         const std::string& suspicion) = 0;
@@ -88,6 +90,9 @@ class RackEvents {
   virtual void on_linked(std::uint64_t job_id) = 0;
   // The job cannot go on: `reason` names the rack.
   virtual void on_unlinked(std::uint64_t job_id, const std::string& reason) = 0;
+  // Another rack says that the job is to end, and after which step; 0: that is not agreed yet.
+  virtual void on_end_planned(std::uint64_t job_id, const std::string& reason,
+                              std::uint64_t last_step) = 0;
 };
 
 }  // namespace phub::server

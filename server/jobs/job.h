@@ -76,10 +76,11 @@ struct Member {
   bool is_ready = false;
   bool has_left = false;
   bool was_lost = false;
-  std::string loss = {};    // why, where the job goes on without it
-  bool is_dropped = false;  // then: by the data plane too
-  bool was_told = false;    // a heartbeat's reply said that the job is over
-  bool was_named = false;   // in the log, for a value that is not finite
+  std::string loss = {};              // why, where the job goes on without it
+  bool is_dropped = false;            // then: by the data plane too
+  bool was_told = false;              // a heartbeat's reply said that the job is over
+  bool was_named = false;             // in the log, for a value that is not finite
+  std::uint64_t known_last_step = 0;  // of a planned end; 0: it has said none
   DataPath path;
 };
 
@@ -135,6 +136,13 @@ struct SnapshotCounts {
   std::string last_failure = {};
 };
 
+// An end that members were told of before it comes: life.h.
+struct JobEnd {
+  std::string reason = {};      // empty: none is planned
+  std::uint64_t last_step = 0;  // 0: not agreed yet
+  bool racks_told = false;      // that all workers of this rack know the last step
+};
+
 // Which of the job's racks this server is in; one that has no racks is all of a rack.
 struct JobRack {
   std::uint32_t own = 0;
@@ -169,6 +177,7 @@ struct Job {
   SnapshotCounts snapshots;
   JobState state = JobState::kWaiting;
   std::string reason;
+  JobEnd end;
   bool ended_by_daemon = false;  // the daemon waits until its workers know
   std::uint32_t named = 0;       // members, in the log, for values that are not finite
   std::map<std::uint32_t, std::shared_ptr<Member>> members;  // by worker index

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log_value.h"
@@ -19,6 +20,12 @@ constexpr std::chrono::seconds kSaveDeadline{30};  // of a write to the disk
 bool is_untouched(const Job& job) {
   return job.by_admin && job.state == JobState::kWaiting && job.members.empty() &&
          job.place.memory == Memory::kNone && job.saved != Saved::kWriting;
+}
+
+bool is_there(const Member& member) { return !member.has_left && !member.was_lost; }
+
+bool knows(const Job& job, const Member& member) {
+  return !is_there(member) || member.known_last_step == job.end.last_step;
 }
 
 }  // namespace
@@ -245,6 +252,43 @@ void JobLife::fail_added_to(std::uint64_t job_id, const std::string& reason, boo
 void JobLife::lose(Job& job, Member& member, std::string_view reason) {
   member.was_lost = true;
   finish(job, JobState::kFailed, fmt::format("{} was lost: {}", describe(member), reason));
+}
+
+void JobLife::tell_racks_of_end(Job& job) {
+  if (job.end.racks_told || job.spec->racks.empty() || index_.options.links == nullptr) return;
+  const bool all_know = std::all_of(job.members.begin(), job.members.end(), [&](const auto& entry) {
+    return !entry.second->rack.empty() || knows(job, *entry.second);
+  });
+  if (!all_know) return;
+  job.end.racks_told = true;
+  index_.options.links->know_end(job.id, job.end.last_step);
+}
+
+void JobLife::announce_end(Job& job, const std::string& reason) {
+  if (!is_live(job) || !job.end.reason.empty() || reason.empty()) return;
+  job.end.reason = reason;
+  spdlog::info("event=end_planned job={} id={} reason={}", log_value(label(job)), job.id,
+               log_value(reason));
+}
+
+void JobLife::set_last_step(Job& job, std::uint64_t last_step) {
+  if (!is_live(job) || job.end.reason.empty() || job.end.last_step != 0 || last_step == 0) return;
+  job.end.last_step = last_step;
+  spdlog::info("event=last_step job={} id={} step={}", log_value(label(job)), job.id, last_step);
+}
+
+void JobLife::take_end_words(Job& job, Member& member, const EndWords& words) {
+  announce_end(job, words.wanted);
+  if (member.rack.empty() && member.index == 0) set_last_step(job, words.last_step);
+  member.known_last_step = words.known_last_step;
+  if (job.end.last_step != 0) tell_racks_of_end(job);
+}
+
+bool JobLife::all_know_last_step(const Job& job, const Member& asking) {
+  if (job.end.last_step == 0) return false;
+  return std::all_of(job.members.begin(), job.members.end(), [&](const auto& entry) {
+    return entry.second.get() == &asking || knows(job, *entry.second);
+  });
 }
 
 }  // namespace phub::server

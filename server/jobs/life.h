@@ -3,6 +3,11 @@
 // A job is listed from the moment that it is admitted, and ends once. With it end the waits of its
 // members for the start, and what the store has of it.
 //
+// An end may be planned before it comes. Somebody asks for it: a member, by a heartbeat, or the
+// daemon, before it stops. All members hear why by their next heartbeats. Worker 0 proposes the
+// last step, and hears when all others know it. That ends no job: its members leave it, or a
+// drain's deadline comes.
+//
 // Owned by the JobTable; any control thread.
 #pragma once
 
@@ -19,6 +24,13 @@
 #include "server/jobs/usage.h"
 
 namespace phub::server {
+
+// What a member says of a planned end with a heartbeat.
+struct EndWords {
+  std::string wanted = {};  // printable: why it wants the end; empty: it does not
+  std::uint64_t last_step = 0;
+  std::uint64_t known_last_step = 0;
+};
 
 class JobLife {
  public:
@@ -65,6 +77,15 @@ class JobLife {
   // REQUIRES: the job lives, and the caller keeps it.
   void finish(Job& job, JobState state, const std::string& reason);
   void lose(Job& job, Member& member, std::string_view reason);
+  // The first reason stays. Nothing happens where the job is over.
+  static void announce_end(Job& job, const std::string& reason);
+  // The first step stays. A job whose end nobody has asked for has none.
+  static void set_last_step(Job& job, std::uint64_t last_step);
+  // Keeps what a member says. Only worker 0's last step counts. Where all workers of this rack know
+  // the step, the other racks are told.
+  void take_end_words(Job& job, Member& member, const EndWords& words);
+  // Whether all members but `asking` that are still there know the last step.
+  static bool all_know_last_step(const Job& job, const Member& asking);
   // Ends the jobs whose keys were added to that one's; `waiting_only`: those that wait for members.
   void fail_added_to(std::uint64_t job_id, const std::string& reason, bool waiting_only = false);
 
@@ -75,6 +96,7 @@ class JobLife {
   // The job is of that spec from now on. REQUIRES: place_for returned it.
   Status start_instead(Job& job, std::shared_ptr<const JobSpec> spec);
   Status check_ends_alone(const Job& job) const;
+  void tell_racks_of_end(Job& job);
   Result<std::shared_ptr<Job>> restored(const StoredJob& stored) const;
   Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;
 

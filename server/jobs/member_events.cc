@@ -96,6 +96,15 @@ void JobMembers::on_unlinked(std::uint64_t job_id, const std::string& reason) {
   if (job != nullptr && is_live(*job)) life_.finish(*job, JobState::kFailed, reason);
 }
 
+void JobMembers::on_end_planned(std::uint64_t job_id, const std::string& reason,
+                                std::uint64_t last_step) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job == nullptr) return;
+  JobLife::announce_end(*job, reason);
+  JobLife::set_last_step(*job, last_step);
+}
+
 void JobMembers::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                               std::string_view transport) {
   const JobIndex::Lock lock(index_);

@@ -270,7 +270,8 @@ double JobMembers::heartbeats_per_second() const {
          kInDeadline / std::chrono::duration<double>(index_.options.heartbeat_deadline).count();
 }
 
-Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack_is_complete) {
+Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack_is_complete,
+                                             const EndWords& end) {
   const JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
   caller.member->last_seen = index_.now();  // also of one that asks too often: it lives
@@ -290,8 +291,13 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
     caller.member->is_complete = true;
     run_if_complete(*caller.job);
   }
-  HeartbeatReply reply{
-      .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
+  life_.take_end_words(*caller.job, *caller.member, end);
+  HeartbeatReply reply{.is_live = is_live(*caller.job),
+                       .reason = caller.job->reason,
+                       .workers_left = {},
+                       .ending = caller.job->end.reason,
+                       .last_step = caller.job->end.last_step,
+                       .all_know = JobLife::all_know_last_step(*caller.job, *caller.member)};
   if (reply.is_live && caller.member->was_lost) {
     reply = {.is_live = false,
              .reason = fmt::format("this worker was lost ({}), and its job goes on without it",

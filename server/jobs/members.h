@@ -40,6 +40,9 @@ struct HeartbeatReply {
   bool is_live = false;
   std::string reason;  // why not
   std::vector<std::uint32_t> workers_left;
+  std::string ending = {};      // why the job is to end, as planned; empty: it is not
+  std::uint64_t last_step = 0;  // then: after which all stop; 0: not agreed
+  bool all_know = false;        // all others know that
 };
 
 class JobMembers final : public MembershipListener, public RackEvents {
@@ -57,7 +60,8 @@ class JobMembers final : public MembershipListener, public RackEvents {
   // Errors: those of a wrong identity; kResourceExhausted for a member that sends more than any
   // honest one does, which is not lost for that.
   // `rack_is_complete`: of a rack, its workers are all connected.
-  Result<HeartbeatReply> heartbeat(const Identity& identity, bool rack_is_complete = false);
+  Result<HeartbeatReply> heartbeat(const Identity& identity, bool rack_is_complete = false,
+                                   const EndWords& end = {});
 
   // Keeps and logs why the member came over its transport, the first time that it says so.
   // REQUIRES: `reason` is printable.
@@ -76,6 +80,8 @@ class JobMembers final : public MembershipListener, public RackEvents {
   void on_delayed(std::uint64_t job_id, const std::string& reason) override;
   void on_linked(std::uint64_t job_id) override;
   void on_unlinked(std::uint64_t job_id, const std::string& reason) override;
+  void on_end_planned(std::uint64_t job_id, const std::string& reason,
+                      std::uint64_t last_step) override;
 
   // A worker is lost. Its job fails, unless it has a quorum without it. REQUIRES: the mutex.
   void lose(Job& job, Member& member, std::string_view reason);

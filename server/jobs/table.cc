@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ void JobTable::reap() {
 void JobTable::fail_the_late() {
   JobIndex::Lock lock(index_);
   const TimePoint time = index_.now();
+  announce_drain();
   if (drain_deadline_ && time >= *drain_deadline_) return end_drained(lock);
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
     if (!is_live(*job)) continue;  // it failed with another
@@ -34,6 +36,14 @@ void JobTable::fail_the_late() {
           fmt::format("no heartbeat for {} ms", index_.options.heartbeat_deadline.count()));
       break;
     }
+  }
+}
+
+void JobTable::announce_drain() {
+  if (!drain_notice_ || index_.now() < *drain_notice_) return;
+  drain_notice_.reset();
+  for (const std::shared_ptr<Job>& job : index_.all_live()) {
+    JobLife::announce_end(*job, "the server is being stopped or drained");
   }
 }
 
@@ -99,12 +109,16 @@ std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
   const JobIndex::Lock lock(index_);
   index_.refuse_more();
   drain_snapshots_ = snapshots;
-  if (timeout.count() > 0) drain_deadline_ = index_.now() + timeout;
+  if (timeout.count() > 0) {
+    drain_deadline_ = index_.now() + timeout;
+    drain_notice_ = *drain_deadline_ - std::min(timeout, index_.options.end_notice);
+  }
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
     if (!job->members.empty()) continue;
     job->ended_by_daemon = true;
     life.finish(*job, JobState::kEnded, "the server was drained");
   }
+  announce_drain();
   spdlog::info("event=draining timeout_ms={} jobs={}", timeout.count(), index_.live_jobs());
   return index_.live_jobs();
 }

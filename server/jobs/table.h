@@ -42,8 +42,8 @@ class JobTable {
   RackLinks* links() const { return index_.options.links; }  // null: no racks are known here
 
   // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)
-  // those that still live. Returns how many live now. `snapshots`: of what is ended so, before it
-  // is.
+  // those that still live. Their workers are told to stop as planned, options.end_notice before
+  // that. Returns how many live now. `snapshots`: of what is ended so, before it is.
   std::size_t drain(std::chrono::milliseconds timeout, bool snapshots = false);
   void fail_all(const std::string& reason);
 
@@ -61,6 +61,7 @@ class JobTable {
   void wait_for_work(std::chrono::milliseconds interval);
 
  private:
+  void announce_drain();  // REQUIRES: the mutex
   void fail_the_late();
   void end_drained(JobIndex::Lock& lock);
   void end_together(JobIndex::Lock& lock, const std::vector<std::shared_ptr<Job>>& jobs);
@@ -71,6 +72,7 @@ class JobTable {
   SavedJobs saved_{index_};
   bool drain_snapshots_ = false;
   std::optional<TimePoint> drain_deadline_;
+  std::optional<TimePoint> drain_notice_;  // when workers are told; nothing: they are, or never
 };
 
 }  // namespace phub::server

@@ -47,7 +47,12 @@ Status compare_rounds(const LinkedRack& job, std::uint64_t there) {
 }  // namespace
 
 Uplink::Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts)
-    : job_(std::move(job)), options_(std::move(options)), parts_(parts) {
+    : job_(std::move(job)),
+      options_(std::move(options)),
+      parts_(parts),
+      end_([this, id = job_.job_id](const client::PlannedEnd::Heard& heard) {
+        parts_.events.on_end_planned(id, printable(heard.reason, kReasonCharsMax), heard.last_step);
+      }) {
   for (std::uint32_t rack = 0; rack < job_.spec->racks.size(); ++rack) {
     if (rack != job_.own) others_.push_back({.rack = rack, .name = job_.spec->racks[rack].name});
   }
@@ -198,6 +203,7 @@ Status Uplink::join_once(Other& other) {
 
 // A pulse asks at least every second: how the job goes there is news here.
 void Uplink::begin_pulse(Other& other) {
+  other.server->share(&end_, /*is_first=*/true);
   other.pulse = std::make_unique<client::Pulse>(
       *other.server,
       client::PulseOptions{.interval = std::min(kIntervalMax, other.joined.heartbeat_interval),

@@ -48,6 +48,7 @@ class Uplink {
   Uplink& operator=(const Uplink&) = delete;
 
   void complete();
+  void know_end(std::uint64_t last_step) { end_.know(last_step); }
   void diagnose(const std::string& rack, const std::string& suspicion);
   void close(const std::string& reason);
   bool is_over() const;  // it has left, or has failed
@@ -93,6 +94,7 @@ class Uplink {
   LinkedRack job_;  // its thread only
   const UplinkOptions options_;
   const UplinkParts parts_;
+  client::PlannedEnd end_;  // what other racks say of it goes to the table
   std::vector<Other> others_;
 
   mutable std::mutex mutex_;  // of all below but the thread

@@ -78,6 +78,10 @@ void Uplinks::complete(std::uint64_t job_id) {
   with(job_id, [](Uplink& uplink) { uplink.complete(); });
 }
 
+void Uplinks::know_end(std::uint64_t job_id, std::uint64_t last_step) {
+  with(job_id, [&](Uplink& uplink) { uplink.know_end(last_step); });
+}
+
 void Uplinks::diagnose(std::uint64_t job_id, const std::string& rack,
                        const std::string& suspicion) {
   with(job_id, [&](Uplink& uplink) { uplink.diagnose(rack, suspicion); });

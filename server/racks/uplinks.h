@@ -27,6 +27,7 @@ class Uplinks final : public RackLinks {
   Status check_place(std::uint32_t server_index, std::size_t servers) const override;
   Status open(const LinkedRack& job) override;
   void complete(std::uint64_t job_id) override;
+  void know_end(std::uint64_t job_id, std::uint64_t last_step) override;
   void diagnose(std::uint64_t job_id, const std::string& rack,
                 const std::string& suspicion) override;
   Result<std::unique_ptr<RackSnapshots>> snapshot(std::uint64_t job_id, std::uint64_t round,

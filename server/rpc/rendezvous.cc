@@ -102,11 +102,18 @@ grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* 
 Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
                                     control::HeartbeatReply& reply) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  PHUB_ASSIGN_OR_RETURN(const HeartbeatReply beat,
-                        table_.members.heartbeat(identity, request.rack_is_complete()));
+  PHUB_ASSIGN_OR_RETURN(
+      const HeartbeatReply beat,
+      table_.members.heartbeat(identity, request.rack_is_complete(),
+                               {.wanted = printable(request.end_wanted(), kReasonCharsMax),
+                                .last_step = request.last_step(),
+                                .known_last_step = request.known_last_step()}));
   reply.set_running(beat.is_live);
   reply.set_reason(beat.reason);
   reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());
+  reply.set_ending(beat.ending);
+  reply.set_last_step(beat.last_step);
+  reply.set_all_know(beat.all_know);
   return {};
 }
 

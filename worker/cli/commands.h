@@ -17,6 +17,8 @@ struct Command {
 Command add_train_command(CLI::App& app);
 // How well a checkpoint does on the test images.
 Command add_eval_command(CLI::App& app);
+// What a checkpoint says of images.
+Command add_predict_command(CLI::App& app);
 // Where a training step goes.
 Command add_profile_command(CLI::App& app);
 // Looks at networks.

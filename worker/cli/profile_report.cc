@@ -96,7 +96,7 @@ std::string profile_table(const ProfileSubject& subject, const train::Profile& p
       "utilisation {:.1f} %: {:.1f} GFLOP a step, {:.1f} GFLOP/s of {:.1f} ({})\n",
       100.0 * profile.utilisation(), 1e-9 * static_cast<double>(profile.flops()),
       1e-9 * static_cast<double>(profile.flops()) / profile.step, 1e-9 * profile.peak_flops,
-      profile.peak_is_measured ? "measured: a large inner product on this backend" : "given");
+      profile.peak_is_measured ? "measured: the best of a large product and the layers" : "given");
   const train::MemoryProfile& memory = profile.memory;
   const auto part = [&](const char* name, std::uint64_t bytes) {
     text += fmt::format("  {:<13} {:>10.1f} MiB  {:>5.1f} %\n", name, mib(bytes),

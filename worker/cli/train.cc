@@ -28,9 +28,12 @@ Examples:
 
 Worker 0 prints a line for each epoch: the loss and the accuracy over its own training images, the
 accuracy on the test images, the images per second of all workers together, and the time it spent
-waiting for the exchange. The first SIGINT or SIGTERM ends the training after the current step,
-writes the checkpoint and leaves the job, which ends it for the others; a second ends the process.
-Exit status: 0 trained (or stopped when asked to), 1 failed, 2 wrong usage or configuration.)";
+waiting for the exchange. The first SIGINT or SIGTERM of any worker ends the training: all workers
+stop after the same step, worker 0 writes the checkpoint, and all leave the job. So does a server
+that is stopped or drained. The last line then says after which step, and why. A second signal
+ends the process.
+Exit status: 0 trained, or stopped as asked with the checkpoint written; 1 failed, or the checkpoint
+of an asked stop could not be written; 2 wrong usage or configuration.)";
 
 namespace {
 
@@ -69,7 +72,7 @@ Ending train_command(const TrainArguments& arguments) {
       [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys, stop.token()); },
       [&] { return stop.requested(); });
   if (!result) {
-    // Asked to stop, the workers of a job do not leave it in the same step.
+    // Asked to stop before the job has started, or while it failed.
     if (stop.requested() && result.error().code() != Code::kDataLoss) {
       fmt::print(stderr, "phub-worker: stopped as asked; {}\n", result.error().message());
       return {};
@@ -77,8 +80,8 @@ Ending train_command(const TrainArguments& arguments) {
     const bool usage = result.error().code() == Code::kInvalidArgument;
     return fail(result.error(), usage ? kExitUsage : kExitFailed);
   }
-  if (result->interrupted && stop.requested()) {
-    fmt::print("stopped as asked after step {}\n", result->next_step);
+  if (result->interrupted && !result->ending.empty()) {
+    fmt::print("stopped as asked after step {}: {}\n", result->next_step, result->ending);
   } else if (result->test_accuracy >= 0.0) {
     fmt::print("test accuracy {:.2f} % after {} steps, {:.1f} s of training\n",
                100.0 * result->test_accuracy, result->next_step, result->train_seconds);

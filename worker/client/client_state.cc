@@ -30,6 +30,9 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   PHUB_ASSIGN_OR_RETURN(membership,
                         client::join_all(options.servers, job, options.timeout, options.security,
                                          options.worker_index, base, interruption.get_token()));
+  for (const auto& server : membership.servers) {
+    server->share(&planned_end, server == membership.servers.front());
+  }
   heartbeat = std::make_unique<Heartbeats>(membership, kServerDeadline);
   PHUB_ASSIGN_OR_RETURN(auto transports,
                         client::choose_transports(options.transport, options.links, membership,

@@ -70,6 +70,7 @@ struct Client::State {
   Hyper said;                 // last, or the job's
   std::optional<Hyper> told;  // by set_hyper and set_samples
   std::vector<KeySpec> keys;
+  client::PlannedEnd planned_end;  // heartbeats use it
   client::Membership membership;
   std::unique_ptr<client::Heartbeats> heartbeat;
   std::unique_ptr<client::JobLinks> links;

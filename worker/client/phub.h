@@ -221,6 +221,26 @@ class Client {
   // follow; until it is called 1. From kSamplesMin to kSamplesMax. REQUIRES: as set_hyper.
   Status set_samples(float samples);
 
+  // A planned end: a worker or a server is asked to stop, and all workers stop after the same step,
+  // so that worker 0 can write a checkpoint of it. A training loop asks is_last after each step.
+
+  // Asks all workers to stop, and tells the servers so at once. `reason` is told to all. Any
+  // thread. REQUIRES: register_keys succeeded.
+  Status end(const std::string& reason);
+  // Why the job is to end, as planned; empty: it is not, as far as is known here. Known within a
+  // second. Any thread. REQUIRES: register_keys succeeded.
+  std::string ending() const;
+  // Whether step `steps` (the first is 1), whose pushes this worker has just made, is the last one.
+  // Worker 0 chooses it, step `steps + ahead`, and waits here until all others know it, a second or
+  // two; after options.timeout it stops alone. `ahead`: how many further steps the others may have
+  // asked about while worker 0 stands; 2 where each step needs every worker's push of the step
+  // before. In a job with a quorum nobody waits: each worker stops at once. If nobody calls
+  // is_last, the job goes on, and a server that stops ends it at its deadline. REQUIRES:
+  // register_keys succeeded.
+  Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead = 2);
+  // The last step, once it is agreed; until then, and in a job with a quorum, nothing.
+  std::optional<std::uint64_t> last_step() const;
+
   std::uint32_t worker_index() const;
   std::uint32_t workers() const;
   std::string_view transport() const;  // "shm", "tcp" or "verbs"; "mixed"

@@ -15,6 +15,7 @@ struct phub_client {
   std::string error;
   bool failed = false;
   std::string snapshot;  // what phub_snapshot last returned
+  std::string ending;    // and phub_ending
 };
 
 namespace {
@@ -240,6 +241,22 @@ int phub_vote(phub_client* client, int overflow, float loss_scale) {
 }
 int phub_was_skipped(const phub_client* client, uint32_t key) {
   return key < client->keys && client->client->was_skipped(key) ? 1 : 0;
+}
+int phub_end(phub_client* client, const char* reason) {
+  return run(client,
+             [&](phub::Client& c) { return c.end(reason == nullptr ? "no reason" : reason); });
+}
+const char* phub_ending(phub_client* client) {
+  client->ending = client->client ? client->client->ending() : "";
+  return client->ending.empty() ? nullptr : client->ending.c_str();
+}
+int phub_is_last(phub_client* client, uint64_t steps, uint32_t ahead) {
+  bool is_last = false;
+  const int status = run(client, [&](phub::Client& c) -> Status {
+    PHUB_ASSIGN_OR_RETURN(is_last, ahead == 0 ? c.is_last(steps) : c.is_last(steps, ahead));
+    return {};
+  });
+  return status == 0 && is_last ? PHUB_LAST : status;
 }
 uint32_t phub_worker_index(const phub_client* client) {
   return client->client ? client->client->worker_index() : 0;

@@ -76,6 +76,7 @@ typedef struct {
 /* NOLINTEND(modernize-use-using) */
 
 enum { PHUB_NOT_YET = 2 };       /* phub_wait_for: not yet there, and no error */
+enum { PHUB_LAST = 3 };          /* phub_is_last: the step was the last one, and no error */
 #define PHUB_ALL_KEYS UINT32_MAX /* instead of a key, where that is said */
 
 /* Of the library that is linked, as "0.1.0". Never NULL; any thread. */
@@ -130,6 +131,17 @@ int phub_set_samples(phub_client* client, float samples);
 int phub_vote(phub_client* client, int overflow, float loss_scale);
 /* 1: the servers left out the key's last update, or a part of it. */
 int phub_was_skipped(const phub_client* client, uint32_t key);
+/* A planned end: a worker or a server is asked to stop, and all workers stop after the same step.
+ * phub_end asks for it, and `reason` is told to all. */
+int phub_end(phub_client* client, const char* reason);
+/* Why the job is to end, as planned; NULL: it is not, as far as is known here. Belongs to the
+ * client; valid until its next call. */
+const char* phub_ending(phub_client* client);
+/* Asked by each worker after the pushes of step `steps` (the first is 1). PHUB_LAST: stop now, all
+ * others do; wait for your pushes, and let worker 0 write a checkpoint. 0: go on. Worker 0 waits
+ * here for the others, timeout_ms at most. `ahead`: 0 is 2, which is right where each step needs
+ * every worker's push of the step before. */
+int phub_is_last(phub_client* client, uint64_t steps, uint32_t ahead);
 uint32_t phub_worker_index(const phub_client* client);
 uint32_t phub_workers(const phub_client* client);
 

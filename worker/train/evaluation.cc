@@ -7,7 +7,7 @@
 #include "worker/nn/loss.h"
 #include "worker/nn/models/models.h"
 #include "worker/train/batch_loading.h"
-#include "worker/train/checkpoint.h"
+#include "worker/train/checkpoints/checkpoint.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/session_data.h"
 
@@ -60,11 +60,16 @@ Result<Evaluation> evaluate(nn::Executor& network, const data::Dataset& dataset,
 
 Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                                        const std::filesystem::path& checkpoint,
-                                       const OnEvaluated& on_evaluated) {
+                                       const OnEvaluated& on_evaluated,
+                                       const ChooseImages& choose) {
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph,
                         options.graph ? *options.graph : nn::make_model(options.model));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
+  data::Dataset chosen;
+  if (choose) {
+    PHUB_ASSIGN_OR_RETURN(chosen, choose(datasets.test));
+  }
   PHUB_ASSIGN_OR_RETURN(auto made, make_executor(graph, options.executor));
   // Sgd has no state: what is held is the parameters, and once more as they come from the file.
   const auto exchange = make_local_exchange(keys_of(*made), RuleKind::kSgd);
@@ -74,7 +79,7 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
   PHUB_RETURN_IF_ERROR(exchange->initialise());
   PHUB_RETURN_IF_ERROR(bind(*network, *exchange));
   NothingToWaitFor hooks;
-  return evaluate(*network, datasets.test, hooks, on_evaluated);
+  return evaluate(*network, choose ? chosen : datasets.test, hooks, on_evaluated);
 }
 
 }  // namespace phub::train

@@ -31,10 +31,16 @@ using OnEvaluated = std::function<void(std::span<const float> logits, double don
 Result<Evaluation> evaluate(nn::Executor& network, const data::Dataset& dataset, nn::Hooks& hooks,
                             const OnEvaluated& on_evaluated = {});
 
-// The test images of `options` on the parameters and statistics in a checkpoint, ours or PyTorch's;
-// without a server. Errors name the field, or the file and its tensor, and the cure.
+// Chooses what is evaluated: is told of the test images, whose shape and normalisation what it
+// returns must have.
+using ChooseImages = std::function<Result<data::Dataset>(const data::Dataset& test)>;
+
+// The test images of `options`, or those that `choose` gives, on the parameters and statistics in a
+// checkpoint, ours or PyTorch's; without a server. Errors name the field, or the file and its
+// tensor, and the cure.
 Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                                        const std::filesystem::path& checkpoint,
-                                       const OnEvaluated& on_evaluated);
+                                       const OnEvaluated& on_evaluated,
+                                       const ChooseImages& choose = {});
 
 }  // namespace phub::train

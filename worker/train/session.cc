@@ -5,24 +5,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "worker/nn/executor.h"
 #include "worker/nn/models/models.h"
-#include "worker/train/checkpoint.h"
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/exchange/residuals.h"
 #include "worker/train/report/reporter.h"
+#include "worker/train/run_checkpoints.h"
 #include "worker/train/session_data.h"
+#include "worker/train/session_start.h"
 #include "worker/train/trainer.h"
 
 namespace phub::train {
 namespace {
-
-// Of the workers that write no checkpoint, beside the steps from one exchange to the next.
-constexpr std::uint32_t kStepsAfterSignal = 1;
 
 Result<nn::Graph> make_graph(const SessionOptions& options) {
   if (options.graph) return *options.graph;
@@ -70,93 +67,6 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
     loss_scale.good_steps = start.good_steps;
   }
   return loss_scale;
-}
-
-// A resumed run's momentum comes from beside the checkpoint, or is in the restored job already.
-Status resume_momentum(const SessionOptions& options, nn::Executor& network,
-                       GradientExchange& exchange, const RunPosition& start) {
-  if (options.checkpoint.restart_momentum) {
-    const bool has_none_to_leave =
-        exchange.facts().state_at == StateAt::kNowhere || exchange.facts().steps_before > 0;
-    if (!has_none_to_leave) return {};
-    return {Code::kInvalidArgument,
-            "train.restart_momentum: there is no momentum to leave out: optimizer.rule has none, "
-            "or the job was restored with it; remove the option"};
-  }
-  switch (exchange.facts().state_at) {
-    case StateAt::kNowhere:
-      return {};
-    case StateAt::kHere:
-      return load_optimizer(options.checkpoint.resume, network, exchange, start.next_step);
-    case StateAt::kServers:
-      break;
-  }
-  if (exchange.facts().steps_before > 0) return {};
-  return {
-      Code::kInvalidArgument,
-      "train.resume: the momentum of checkpoint " + options.checkpoint.resume.string() +
-          " was at the servers and this job starts without: restore the job from its snapshot (" +
-          (start.snapshots.empty() ? "phubctl snapshots lists them" : start.snapshots) +
-          ") first, by phubctl restore FILE --as JOB, or go on with a momentum of 0 by "
-          "train.restart_momentum (--restart-momentum)"};
-}
-
-// A snapshot and a checkpoint of the same step have the same parameters, as they travel. REQUIRES:
-// the gradient arrays have the checkpoint's.
-Status check_one_run(const SessionOptions& options, const nn::Executor& network,
-                     GradientExchange& exchange) {
-  for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    const auto restored = exchange.parameter(key);
-    if (std::equal(restored.begin(), restored.end(), exchange.gradient(key).begin())) continue;
-    return {Code::kInvalidArgument,
-            "train.resume: checkpoint " + options.checkpoint.resume.string() +
-                " and the snapshot that the job was restored from are not of one run (" +
-                network.parameters()[key].name + " differs): restore the snapshots that the " +
-                "checkpoint names, or leave train.resume out"};
-  }
-  return {};
-}
-
-// Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
-// job that was restored from a snapshot has parameters; what the network itself keeps (statistics
-// of batches) comes from a checkpoint of the same step, if there is one.
-Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& network,
-                               GradientExchange& exchange) {
-  RunPosition start;
-  if (options.checkpoint.resume.empty()) {
-    fill_initial(network, options.seed, exchange);
-  } else {
-    PHUB_ASSIGN_OR_RETURN(const RunPosition position,
-                          load_checkpoint(options.checkpoint.resume, network, exchange));
-    if (position.model != options.model || position.seed != options.seed) {
-      return Status(Code::kInvalidArgument, "checkpoint " + options.checkpoint.resume.string() +
-                                                " is of model " + position.model + " with seed " +
-                                                std::to_string(position.seed) +
-                                                ": resume with the same model.name and train.seed");
-    }
-    start = position;
-  }
-  const std::uint64_t restored = exchange.facts().steps_before;
-  if (!options.checkpoint.resume.empty()) {
-    PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchange, start));
-  }
-  if (restored > 0 && !options.checkpoint.resume.empty() && restored != start.next_step) {
-    return Status(Code::kInvalidArgument, "checkpoint " + options.checkpoint.resume.string() +
-                                              " is at step " + std::to_string(start.next_step) +
-                                              " and the job was restored from a snapshot at " +
-                                              "step " + std::to_string(restored) +
-                                              ": leave train.resume out");
-  }
-  PHUB_RETURN_IF_ERROR(exchange.initialise());
-  if (restored > 0 && !options.checkpoint.resume.empty()) {
-    PHUB_RETURN_IF_ERROR(check_one_run(options, network, exchange));
-  }
-  if (restored > 0) start.next_step = restored;
-  PHUB_ASSIGN_OR_RETURN(
-      const std::string missing,
-      resume_residuals(options.checkpoint.resume, network, exchange, start.next_step));
-  if (!missing.empty() && options.note) options.note("train.resume: " + missing);
-  return start;
 }
 
 Status check_checkpoint(const SessionOptions& options) {
@@ -221,43 +131,9 @@ RunDescription describe(const SessionOptions& options, const GradientExchange& e
           .predicted = encoding ? encoding->predicted : std::vector<PredictedEncoding>()};
 }
 
-// "model.safetensors" -> "model.without-snapshot.safetensors".
-std::filesystem::path path_without_snapshot(const std::filesystem::path& checkpoint) {
-  std::filesystem::path path = checkpoint;
-  return path.replace_filename(checkpoint.stem().string() + ".without-snapshot" +
-                               checkpoint.extension().string());
-}
-
-// A snapshot that fails costs itself, not the training. The checkpoint is written all the same, but
-// not over an earlier one, which is half of a pair. REQUIRES: no key is under way.
-Status write_checkpoint(const SessionOptions& options, const Run& run, const LossScaler& scaler,
-                        std::uint64_t next_step) {
-  RunPosition position{options.model, options.seed, next_step};
-  if (options.update.loss_scale.kind == LossScaling::kVoted) {
-    position.loss_scale = scaler.scale();
-    position.good_steps = scaler.good_steps();
-  }
-  if (options.checkpoint.snapshot) {
-    const auto taken = run.exchange.snapshot();
-    if (!taken) {
-      const std::filesystem::path path = path_without_snapshot(options.checkpoint.path);
-      PHUB_RETURN_IF_ERROR(save_checkpoint(path, run.network, run.exchange, position));
-      if (options.note) {
-        options.note("train.snapshot: " + taken.error().message() + "; training goes on, and the " +
-                     "model of step " + std::to_string(next_step) + " is in " + path.string());
-      }
-      return {};
-    }
-    for (const std::string& file : *taken) {
-      position.snapshots += (position.snapshots.empty() ? "" : ", ") + file;
-    }
-  }
-  return save_checkpoint(options.checkpoint.path, run.network, run.exchange, position);
-}
-
-// An end that was asked for and is not a good one, whatever ended it: a checkpoint is missing.
-Status not_saved(const Status& why, std::uint64_t step) {
-  return {Code::kDataLoss, "stopped as asked, but the checkpoint after step " +
+// An end that was planned and is not a good one, whatever ended it: a checkpoint is missing.
+Status not_saved(const std::string& ending, const Status& why, std::uint64_t step) {
+  return {Code::kDataLoss, "an end was planned (" + ending + "), but the checkpoint after step " +
                                std::to_string(step) + " was not written: " + why.message()};
 }
 
@@ -289,19 +165,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   const bool first_worker = run.exchange.facts().worker_index == 0;
   const bool prints = options.report.print == ReportOptions::Print::kAlways ||
                       (options.report.print == ReportOptions::Print::kFirstWorker && first_worker);
-  const bool has_path = !options.checkpoint.path.empty();
-  const bool saves = first_worker && has_path;
-  ResidualFiles residuals(options.checkpoint.path, run.network, run.exchange, first_step);
-  std::optional<std::uint64_t> saved;
-  const auto checkpoint = [&](std::uint64_t next_step) -> Status {
-    if (saved == next_step) return {};
-    PHUB_RETURN_IF_ERROR(residuals.save(next_step));
-    if (saves) {
-      PHUB_RETURN_IF_ERROR(write_checkpoint(options, run, trainer.loss_scaler(), next_step));
-    }
-    saved = next_step;
-    return {};
-  };
+  RunCheckpoints checkpoints(options, {run.network, run.exchange, trainer}, first_step);
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
@@ -310,31 +174,31 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .bar = options.report.bar},
                     {.metrics = run.metrics,
                      .events = run.events,
-                     .checkpoint = has_path ? checkpoint : decltype(ReporterParts::checkpoint)()});
+                     .checkpoint = [&](std::uint64_t step) { return checkpoints.write(step); },
+                     .evaluated = [&](double accuracy) { return checkpoints.judge(accuracy); }});
+  if (run.events != nullptr && first_step > 0) run.events->resume_at(first_step);
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
-  // Whoever stops a job's workers together finds them in two neighbouring steps, or as far apart as
-  // exchanges are. The first worker, which writes the checkpoint, can finish its step only if the
-  // others go on for that long; which of these steps its checkpoint is of they do not know, so each
-  // has a file of theirs.
-  const bool keeps = has_path && keeps_back(run.network, run.exchange);
-  const auto stops = [&, later = std::uint32_t{0}]() mutable {
-    const bool stop = stopped();
-    if (!stop || first_worker) return stop;
-    if (keeps && trainer.wait_all().ok()) {
-      static_cast<void>(
-          residuals.save(trainer.next_step()));  // who resumes is told what is missing
+  const auto is_last = [&, asked = false]() mutable -> Result<bool> {
+    if (!asked && stopped()) {
+      asked = true;
+      PHUB_RETURN_IF_ERROR(run.exchange.end(
+          "worker " + std::to_string(run.exchange.facts().worker_index) + " was asked to stop"));
     }
-    return ++later > kStepsAfterSignal + options.update.local_steps;
+    return run.exchange.is_last(trainer.next_step());
   };
-  const Status trained = trainer.run(reporter, stops);
-  if (!trained.ok()) return saves && stopped() ? not_saved(trained, trainer.next_step()) : trained;
-  if (has_path) {
-    const Status written = checkpoint(trainer.next_step());
-    if (!written.ok()) return stopped() ? not_saved(written, trainer.next_step()) : written;
-  }
+  const Status trained = trainer.run(reporter, is_last);
+  const std::string ending = run.exchange.ending();
+  const auto loss = [&](const Status& why) {
+    return ending.empty() ? why : not_saved(ending, why, trainer.next_step());
+  };
+  if (!trained.ok()) return checkpoints.are_written() ? loss(trained) : trained;
+  const Status written = checkpoints.write(trainer.next_step());
+  if (!written.ok()) return loss(written);
   PHUB_RETURN_IF_ERROR(reporter.close(run.exchange.statistics()));
+  const bool interrupted = trainer.next_step() < trainer.last_step();
   return SessionResult{.next_step = trainer.next_step(),
-                       .interrupted = trainer.next_step() < trainer.last_step(),
+                       .interrupted = interrupted,
+                       .ending = interrupted ? ending : "",
                        .test_accuracy = reporter.test_accuracy(),
                        .train_seconds = reporter.train_seconds()};
 }

@@ -19,9 +19,9 @@
 #include "worker/train/backends.h"
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/gradient_exchange.h"
-#include "worker/train/loss_scaler.h"
+#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/report/predicted_encoding.h"
-#include "worker/train/schedule.h"
+#include "worker/train/schedule/schedule.h"
 
 namespace phub::train {
 
@@ -54,6 +54,8 @@ struct UpdateOptions {
 struct CheckpointOptions {
   std::filesystem::path path{};    // empty: none; worker 0 writes it
   std::uint64_t every_steps = 0;   // also after every so many; 0: only at the end
+  std::uint32_t last = 0;          // so many of the last ones stay beside it
+  bool best = false;               // and the one with the highest test accuracy
   bool snapshot = false;           // the servers take one with each checkpoint
   std::filesystem::path resume{};  // empty: start anew
   bool restart_momentum = false;   // a resumed run starts with a momentum of 0
@@ -103,11 +105,14 @@ inline std::uint64_t global_batch(const SessionOptions& options) {
 struct SessionResult {
   std::uint64_t next_step = 0;
   bool interrupted = false;     // stopped before the end
+  std::string ending{};         // then: why, as told to all workers
   double test_accuracy = -1.0;  // negative: not evaluated
   double train_seconds = 0.0;
 };
 
-// `stopped` is asked after each step. Errors name the option and the cure.
+// `stopped` is asked after each step: whether this worker was asked to stop. Then, and where
+// another worker or a server was, all workers stop after the same step. Errors name the option and
+// the cure; kDataLoss: the end was planned, and its checkpoint was not written.
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangeFactory& factory,
                                   const std::function<bool()>& stopped);
 

@@ -213,11 +213,10 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   if (options_.evaluate && parts_.exchange.facts().worker_index == 0) {
     PHUB_ASSIGN_OR_RETURN(report.test_accuracy, evaluate());
   }
-  observer.on_epoch(report);
-  return {};
+  return observer.on_epoch(report);
 }
 
-Status Trainer::run(Observer& observer, const std::function<bool()>& stopped) {
+Status Trainer::run(Observer& observer, const std::function<Result<bool>()>& is_last) {
   const std::uint64_t end = last_step();
   EpochReport epoch;
   bool stop = false;
@@ -231,7 +230,7 @@ Status Trainer::run(Observer& observer, const std::function<bool()>& stopped) {
     epoch.train_accuracy += report.correct;
     epoch.seconds += report.seconds;
     epoch.exchange_seconds += report.exchange_seconds;
-    stop = stopped();
+    PHUB_ASSIGN_OR_RETURN(stop, is_last());
     if (next_step_ % steps_per_epoch() == 0 || next_step_ == end) {
       PHUB_RETURN_IF_ERROR(finish_epoch(epoch, observer));
       epoch = {};

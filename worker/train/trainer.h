@@ -14,9 +14,9 @@
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/key_arrays.h"
-#include "worker/train/loss_scaler.h"
+#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/report/observer.h"
-#include "worker/train/schedule.h"
+#include "worker/train/schedule/schedule.h"
 
 namespace phub::train {
 
@@ -49,9 +49,9 @@ class Trainer {
  public:
   Trainer(const TrainerParts& parts, const TrainerOptions& options);
 
-  // Trains from first_step to the end, until max_steps, or until `stopped` says so after a step.
-  // Then all keys have been waited for.
-  Status run(Observer& observer, const std::function<bool()>& stopped);
+  // Trains from first_step to the end, until max_steps, or until `is_last` says so after a step's
+  // pushes. Then all keys have been waited for. Errors: of a step, and those of is_last.
+  Status run(Observer& observer, const std::function<Result<bool>()>& is_last);
 
   // One training step. Its pushes are still under way on return. Errors: kAborted if the loss is
   // not finite; the exchange's.

@@ -215,8 +215,9 @@ TEST_CASE("Batches follow each other while the device is busy with those before"
 // What a training says of its steps and epochs.
 struct Told : train::Observer {
   void on_step(const train::StepReport& report) override { losses.push_back(report.loss); }
-  void on_epoch(const train::EpochReport& report) override {
+  Status on_epoch(const train::EpochReport& report) override {
     accuracies.push_back(report.test_accuracy);
+    return {};
   }
   std::vector<double> losses, accuracies;
 };

@@ -1,6 +1,8 @@
 // libphub from C: every function of phub_c.h, what it does and what it refuses.
 #include "worker/client/phub_c.h"
 
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
 #include <string>
@@ -41,6 +43,27 @@ TEST_CASE("keys are pushed and waited for one by one, all together, and both in 
     }
     return "";
   }) == kNothingWrong);
+}
+
+TEST_CASE("workers stop after the same step when one of them asks for the end") {
+  const Place place;
+  std::array<std::atomic<int>, 2> steps{};
+  CHECK(place.run([&](const Worker& worker) -> std::string {
+    const std::uint32_t index = phub_worker_index(worker);
+    if (phub_ending(worker) != nullptr) return "an end that nobody planned";
+    for (std::uint64_t step = 1;; ++step) {
+      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+      if (step == 5 && index == 1 && phub_end(worker, "enough") != 0) return "end";
+      const int status = phub_is_last(worker, step, 0);
+      if (phub_wait_all(worker) != 0) return "wait_all";
+      steps.at(index) = static_cast<int>(step);
+      if (status == PHUB_LAST) break;
+      if (status != 0) return "is_last";
+    }
+    return std::string("enough") == phub_ending(worker) ? "" : "another reason";
+  }) == kNothingWrong);
+  CHECK(steps[0] >= 5);
+  CHECK(steps[0] == steps[1]);
 }
 
 TEST_CASE("keys that are added have the next numbers") {

@@ -57,6 +57,10 @@ class ProfileTest(unittest.TestCase):
         flops = sum(layer["forward_flops"] + layer["backward_flops"] for layer in said["layers"])
         self.assertEqual(said["flops"], flops)
         self.assertEqual(said["peak"], "measured")
+        for layer in said["layers"]:  # none is faster than what the backend reaches
+            for way in ("forward", "backward"):
+                rate = layer[f"{way}_flops"] / layer[f"{way}_seconds"]
+                self.assertLessEqual(rate, 1.0001 * said["peak_flops_per_second"], layer["name"])
         self.assertAlmostEqual(said["utilisation"],
                                flops / said["step_seconds"] / said["peak_flops_per_second"])
 

@@ -5,6 +5,7 @@ Usage: running_test.py BIN
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -98,6 +99,56 @@ class Alone(Running):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.bytes_of("part"), self.bytes_of("whole"))
         self.assertEqual(self.bytes_of("part.optimizer-900"), self.bytes_of("whole.optimizer-900"))
+
+    def test_the_last_checkpoints_stay_and_can_be_resumed_from_and_so_does_the_best(self):
+        config, model = self.config(), self.folder / "model.safetensors"
+        whole = self.folder / "whole.safetensors"
+        self.train(config, "--local", "--checkpoint", whole)
+        text = self.train(config, "--local", "--checkpoint", model, "--checkpoint-steps", "5", "--checkpoint-last", "2",
+                          "--checkpoint-best").stdout
+
+        def kept():
+            return sorted(path.name for path in self.folder.glob("model.step-*"))
+        self.assertEqual(kept(), ["model.step-35.optimizer-35.safetensors", "model.step-35.safetensors",
+                                  "model.step-36.optimizer-36.safetensors", "model.step-36.safetensors"])
+        self.train(config, "--local", "--checkpoint", model, "--resume", self.folder / "model.step-35.safetensors",
+                   "--checkpoint-last", "3")
+        self.assertEqual(model.read_bytes(), whole.read_bytes())
+        self.assertEqual(len(kept()), 4)
+        best = max(float(accuracy) for accuracy in re.findall(r"test ([0-9.]+) %", text))
+        done = run(processes.BIN / "phub-worker", "eval", config, "--checkpoint",
+                   self.folder / "model.best.safetensors", "--json")
+        self.assertAlmostEqual(100 * json.loads(done.stdout)["top1"], best, delta=0.01)
+        for words, field in ((("--checkpoint-last", "2"), "checkpoint_last"), (("--checkpoint-best",), "checkpoint_best")):
+            done = run(processes.BIN / "phub-worker", "train", config, "--local", *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"train.{field}: ", done.stderr)
+
+    def test_images_are_predicted_as_the_evaluation_sees_them(self):
+        config, model = self.config(), self.folder / "model"
+        self.train(config, "--local", "--checkpoint", model, "--max-steps", "12")
+        image = self.folder / "one.ppm"
+        image.write_bytes(b"P6 # made by hand\n12 12\n255\n" + bytes(range(144)) * 3)
+        predict = (processes.BIN / "phub-worker", "predict", config)
+        done = run(*predict, image, image, "--checkpoint", model, "--top", "3", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, second = json.loads(done.stdout)["images"]
+        self.assertEqual(first["classes"], second["classes"])
+        shares = [guess["probability"] for guess in first["classes"]]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+        done = run(*predict, image, "--checkpoint", model, "--top", "10")
+        self.assertRegex(done.stdout, rf"^{image}: {first['classes'][0]['class']} \([0-9.]+ %\), ")
+        self.assertEqual(done.stdout.count("%"), 10)
+        for data, what in ((b"P5 12 12 255\n" + bytes(144), "give a PPM file"), (b"P6 12 12 255\n", "bytes of pixels"),
+                           (b"\x89PNG", "neither PGM nor PPM"), (b"P6 12 12 65535\n", "its maximum is 65535"),
+                           (b"P6 9999999999 1 255\n", "no width"), (b"P6 0 1 255\n", "0 x 1 pixels")):
+            image.write_bytes(data)
+            done = run(*predict, image, "--checkpoint", model)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(what, done.stderr)
+        done = run(*predict, self.folder / "nowhere.ppm", "--checkpoint", model)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nowhere.ppm", done.stderr)
 
     def test_evaluation_says_what_the_training_said(self):
         config = self.config()
@@ -273,6 +324,27 @@ class ThroughServers(Running):
         self.assertEqual(done.returncode, 2)
         self.assertIn("optimizer.ema_decay: needs servers", done.stderr)
 
+    def test_the_command_lines_workers_and_rule_reach_the_checks(self):
+        config = self.config()
+        config.write_text(config.read_text() + 'order: "arrival" rounds { quorum: 2 }\n')
+        text = config.read_text()
+        config.write_text(text.replace("loss_scale { dynamic { initial: 1024 growth_steps: 4 } }", ""))
+        worker = (processes.BIN / "phub-worker", "train", config, "--server", "127.0.0.1:1", "--check")
+        done = run(*worker, "--workers", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # What no option mends is told with its place in the file.
+        for more in ((), ("--workers", "2")):
+            done = run(*worker, *more)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("rounds.quorum: 2 of ", done.stderr)
+        self.assertRegex(run(*worker).stderr, r"train\.textproto:\d+:\d+: rounds\.quorum")
+        for words, code in ((("--rule", "adamw", "--learning-rate", "0.1"), 0), (("--momentum", "0.5"), 0),
+                            (("--rule", "adam", "--momentum", "0.5"), 2), (("--learning-rate", "0"), 2),
+                            (("--threads", "auto"), 0), (("--threads", "many"), 2), (("--threads", "0"), 2),
+                            (("--timeout-ms", "0"), 2), (("--timeout-ms", "1000"), 0)):
+            done = run(*worker, "--workers", "3", *words)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+
     def test_without_servers_nothing_is_compressed(self):
         done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
                    "--compress", "sparse", "--loss-scale", "128")
@@ -325,7 +397,7 @@ def fields(message):
 
 
 def events(path):
-    """[(step, {tag: value})] of an event file, read by nothing of ours and nothing of TensorFlow."""
+    """[(step, version, {tag: value}, session log)] of an event file, read by nothing of ours and nothing of TensorFlow."""
     data, found = path.read_bytes(), []
     while data:
         length, check = struct.unpack("<QI", data[:12])
@@ -338,7 +410,8 @@ def events(path):
         for number, value in fields(event.get(5, b"")):
             scalar = dict(fields(value))
             scalars[scalar[1].decode()] = scalar[2]
-        found.append((event.get(2, 0), event.get(3, b"").decode(), scalars))
+        session = dict(fields(event[7])) if 7 in event else None
+        found.append((event.get(2, 0), event.get(3, b"").decode(), scalars, session))
     return found
 
 
@@ -352,7 +425,7 @@ class Tensorboard(Running):
         self.assertEqual(found[0][1], "brain.Event:2")
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
         steps = [line for line in lines if line["event"] == "step"]
-        written = [(step, scalars) for step, _, scalars in found if "train/loss" in scalars]
+        written = [(step, scalars) for step, _, scalars, _ in found if "train/loss" in scalars]
         self.assertEqual(len(written), len(steps))
         for (step, scalars), line in zip(written, steps):
             self.assertEqual(step, line["step"])
@@ -363,9 +436,24 @@ class Tensorboard(Running):
                                ("speed/images_per_second", 8 / line["seconds"]),
                                ("speed/exchange_share", line["exchange_seconds"] / line["seconds"])):
                 self.assertAlmostEqual(scalars[tag], value, delta=1e-5 * max(1, abs(value)), msg=tag)
-        accuracies = [scalars["epoch/test_accuracy"] for _, _, scalars in found
+        self.assertEqual([session for *_, session in found], [None] * len(found))
+        accuracies = [scalars["epoch/test_accuracy"] for _, _, scalars, _ in found
                       if "epoch/test_accuracy" in scalars]
         self.assertEqual(len(accuracies), 3)
+
+    def test_a_resumed_run_tells_tensorboard_to_forget_what_it_trains_again(self):
+        config, model, board = self.config(), self.folder / "model", self.folder / "board"
+        self.train(config, "--local", "--checkpoint", model, "--max-steps", "10")
+        self.train(config, "--local", "--resume", model, "--tensorboard", board, "--max-steps", "12")
+        found = events(next(file for file in board.rglob("*") if file.is_file()))
+        step, _, _, session = found[1]
+        self.assertEqual((step, session), (10, {1: 1}))  # START
+
+    def test_what_a_killed_writer_left_goes_with_the_next_checkpoint(self):
+        left = self.folder / "model.optimizer-3.safetensors.tmp.1.0"
+        left.write_bytes(b"half of it")
+        self.train(self.config(), "--local", "--checkpoint", self.folder / "model.safetensors", "--max-steps", "2")
+        self.assertFalse(left.exists())
 
 
 if __name__ == "__main__":

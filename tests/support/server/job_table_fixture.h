@@ -45,6 +45,7 @@ struct ReadyRacks final : RackLinks {
     return Status(Code::kFailedPrecondition, "no links");
   }
   void complete(std::uint64_t) override {}
+  void know_end(std::uint64_t, std::uint64_t) override {}
   void diagnose(std::uint64_t, const std::string&, const std::string&) override {}
   void close(std::uint64_t, const std::string&) override {}
 };

@@ -36,6 +36,9 @@ struct RecordedLinks final : RackLinks {
     return Status(Code::kFailedPrecondition, "no links");
   }
   void complete(std::uint64_t /*job_id*/) override { asked.push_back("complete"); }
+  void know_end(std::uint64_t /*job_id*/, std::uint64_t last_step) override {
+    asked.push_back("know end " + std::to_string(last_step));
+  }
   void diagnose(std::uint64_t /*job_id*/, const std::string& rack,
                 const std::string& suspicion) override {
     asked.push_back("diagnose " + rack + ": " + suspicion);
@@ -225,6 +228,24 @@ TEST_CASE("who is refused ends no job that an administrator made, nor one that r
     CHECK_FALSE(f.join("a"));
     CHECK(f.state() == JobState::kRunning);
   }
+}
+
+TEST_CASE("racks pass on a planned end, and that all of their workers know its last step") {
+  RackFixture f;
+  const std::vector<Identity> members = f.running();
+  f.links.asked.clear();
+  f.table.members.on_end_planned(members[0].job_id, "rack a stops", 0);
+  const auto beat = [&](const Identity& member, const EndWords& words = {}) {
+    return f.table.members.heartbeat(member, false, words).value();
+  };
+  CHECK(beat(members[0]).ending == "rack a stops");
+  CHECK(beat(members[0]).last_step == 0);
+  f.table.members.on_end_planned(members[0].job_id, "rack a stops", 9);
+  CHECK(beat(members[0], {.known_last_step = 9}).last_step == 9);
+  CHECK(f.links.asked.empty());
+  beat(members[1], {.known_last_step = 9});
+  beat(members[1], {.known_last_step = 9});
+  CHECK(f.links.asked == Words{"know end 9"});
 }
 
 TEST_CASE("a rack whose join's reply was lost joins again, until it is heard of") {

@@ -42,6 +42,11 @@ struct Events final : RackEvents {
     end = reason;
     changed.notify_all();
   }
+  void on_end_planned(std::uint64_t, const std::string& reason, std::uint64_t step) override {
+    const std::lock_guard lock(mutex);
+    planned_end = reason + ", step " + std::to_string(step);
+    changed.notify_all();
+  }
 
   std::string wait_for_delay() { return wait_for(delay); }
   std::string wait_for_end() { return wait_for(end); }
@@ -57,6 +62,7 @@ struct Events final : RackEvents {
   std::string delay;
   std::string linked;
   std::string end;
+  std::string planned_end;
 };
 
 // A server of rack a, of which nobody is there.
@@ -163,6 +169,26 @@ TEST_CASE("what other racks' servers say is made fit for a line of a log") {
   CHECK_THAT(reason, Contains("no event=fake") && Contains("EEE"));
   CHECK(reason.size() <= 1024 + 3);  // "..."
   CHECK(std::none_of(reason.begin(), reason.end(), [](char c) { return c < ' '; }));
+}
+
+TEST_CASE("another rack's planned end is handed on, and that this one knows its last step is told") {
+  std::atomic<std::uint64_t> known{0};
+  std::promise<void> told;
+  FakeRack other;
+  other.on_heartbeat = [&](auto&, const auto& request, auto& reply) {
+    reply.set_running(true);
+    reply.set_ending("it\nis late");
+    reply.set_last_step(12);
+    if (known.exchange(request.known_last_step()) == 0 && request.known_last_step() == 12) {
+      told.set_value();
+    }
+  };
+  LonelyServer server({{"a", {"127.0.0.1:1"}}, {"b", {other.address}}});
+  REQUIRE(server.uplinks.open(server.job_of(1)).ok());
+  CHECK(server.events.wait_for(server.events.planned_end) == "it is late, step 12");
+  CHECK(known == 0);
+  server.uplinks.know_end(1, 12);
+  CHECK(told.get_future().wait_for(kHang) == std::future_status::ready);
 }
 
 // Else the one behind it would be taken for it, and be told a plan that is not its own.

@@ -1,4 +1,4 @@
-#include "worker/train/checkpoint.h"
+#include "worker/train/checkpoints/checkpoint.h"
 
 #include <catch2/catch.hpp>
 

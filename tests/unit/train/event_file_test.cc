@@ -67,6 +67,20 @@ TEST_CASE("An event file begins with its version and holds scalars by step") {
   REQUIRE((*second)->path() != (*file)->path());
 }
 
+TEST_CASE("A run that goes on tells from which step earlier ones are to be forgotten") {
+  const TemporaryDirectory directory;
+  const auto file = EventFile::open(directory.path);
+  REQUIRE(file);
+  (*file)->resume_at(40);
+  (*file)->add(40, {{"train/loss", 0.5}});
+  REQUIRE((*file)->close().ok());
+  const auto events = events_of(directory.read((*file)->path().filename().string()));
+  REQUIRE(events.size() == 3);
+  REQUIRE(events[1].step() == 40);
+  REQUIRE(events[1].session_log().status() == tensorboard::SessionLog::START);
+  REQUIRE(events[2].summary().value_size() == 1);
+}
+
 TEST_CASE("A folder that cannot be made is refused before the run, with the field") {
   const TemporaryDirectory directory;
   directory.write("file", "");

@@ -12,7 +12,7 @@
 #include "worker/nn/models/models.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
-#include "worker/train/loss_scaler.h"
+#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/session.h"
 
 namespace phub::train {

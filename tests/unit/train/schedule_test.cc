@@ -1,4 +1,4 @@
-#include "worker/train/schedule.h"
+#include "worker/train/schedule/schedule.h"
 
 #include <catch2/catch.hpp>
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/rule.h"
 #include "common/config/config.h"
 #include "common/config/racks.h"
 #include "common/rpc/credentials_folder.h"
@@ -122,6 +123,21 @@ Status apply_loss_scale(const RunArguments& o, WorkerConfig& config) {
   return {};
 }
 
+// What the file says of its own rule means nothing for another one.
+void apply_rule(const OptimizerConfig& given, OptimizerConfig& optimizer) {
+  const auto rule = parse_rule_kind(given.rule());
+  if (!given.has_rule() || !rule) return;
+  if (!has_momentum(*rule) && !given.has_momentum()) optimizer.clear_momentum();
+  if (!has_betas(*rule)) {
+    optimizer.clear_beta1();
+    optimizer.clear_beta2();
+  }
+  if (!is_adaptive(*rule)) optimizer.clear_epsilon();
+  if (*rule == RuleKind::kLars) return;
+  optimizer.clear_trust_coefficient();
+  optimizer.clear_trust_epsilon();
+}
+
 void apply_devices(const CudaChoice& choice, TrainConfig& train) {
   if (choice.device) {
     train.clear_devices();
@@ -209,6 +225,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
       ->type_name("FOLDER");
   add("--tenant", "security.tenant", "NAME", "Whose job, where the credentials leave the choice");
   add("--transport", "transport", "KIND", "auto, shm, tcp or verbs");
+  add("--timeout-ms", "timeout_ms", "N", "How long to wait for servers and for the other workers");
   add("--wire-type", "wire_type", "TYPE", "fp32, fp16 or bf16");
   add("--log-level", "log_level", "LEVEL", "trace, debug, info, warn, error or off");
 }
@@ -220,7 +237,22 @@ void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, o, "--compute-type", "train.compute_type", "TYPE",
                "fp32, bf16 or fp16, where the backend has it");
   add_override(command, o, "--backend", "train.backend", "KIND", "onednn, cuda or reference");
-  add_override(command, o, "--threads", "train.threads", "N", "Compute threads of this worker");
+  const auto set_threads = [&o](const std::string& word) {
+    std::uint32_t threads = 0;
+    const char* const end = word.data() + word.size();
+    const auto parsed = std::from_chars(word.data(), end, threads);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == end && threads > 0;
+    if (!is_number && word != "auto") {
+      throw CLI::ValidationError("--threads",
+                                 "\"" + word + "\" is neither a number above 0 nor auto");
+    }
+    o.overrides.mutable_train()->set_threads(is_number ? threads : 0);
+  };
+  command
+      .add_option_function<std::string>("--threads", set_threads,
+                                        "Compute threads of this worker, or auto: its share of "
+                                        "the CPUs that it may use")
+      ->type_name("N");
   add_cuda_options(command, o.cuda);
   add_kernel_options(command, o.kernels);
 }
@@ -229,6 +261,11 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   const auto add = [&](const char* name, const char* field, const char* type, const char* text) {
     add_override(command, o, name, field, type, text);
   };
+  add("--rule", "optimizer.rule", "RULE",
+      "sgd, momentum, nesterov, lars, adam, adamw, adagrad or lamb; what the file sets for "
+      "another rule alone is left out");
+  add("--learning-rate", "optimizer.learning_rate", "RATE", "Before the schedule");
+  add("--momentum", "optimizer.momentum", "SHARE", "Of momentum, nesterov and lars");
   add("--epochs", "train.epochs", "N", "Passes over the training images");
   add("--max-steps", "train.max_steps", "N", "Stop after so many steps; 0: no limit");
   add("--accumulate", "train.accumulate", "N", "Batches whose gradients make one step");
@@ -257,6 +294,11 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--checkpoint", "train.checkpoint", "FILE", "Write the model to this safetensors file");
   add("--checkpoint-steps", "train.checkpoint_steps", "N",
       "Write it also after every so many steps");
+  add("--checkpoint-last", "train.checkpoint_last", "N",
+      "Keep so many of the last ones, as NAME.step-STEP.safetensors");
+  command.add_flag_callback(
+      "--checkpoint-best", [&o] { o.overrides.mutable_train()->set_checkpoint_best(true); },
+      "Keep the one with the highest test accuracy, as NAME.best.safetensors");
   command.add_flag_callback(
       "--snapshot", [&o] { o.overrides.mutable_train()->set_snapshot(true); },
       "With each checkpoint, have the servers take a snapshot");
@@ -267,13 +309,20 @@ void add_training_options(CLI::App& command, RunArguments& o) {
 }
 
 Result<WorkerConfig> load_run(const RunArguments& arguments) {
-  PHUB_ASSIGN_OR_RETURN(WorkerConfig config, load_worker_config(arguments.config_path));
-  return override_run(std::move(config), arguments);
+  Status wrong_in_file;
+  PHUB_ASSIGN_OR_RETURN(WorkerConfig config,
+                        load_worker_config(arguments.config_path, wrong_in_file));
+  auto run = override_run(std::move(config), arguments);
+  // What no option has mended is in the file, at its place there.
+  const bool is_in_file =
+      !run && !wrong_in_file.ok() && wrong_in_file.message().ends_with(run.error().message());
+  return is_in_file ? Result<WorkerConfig>(wrong_in_file) : run;
 }
 
 Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& arguments) {
   apply_job(arguments, config);
   config.MergeFrom(arguments.overrides);
+  apply_rule(arguments.overrides.optimizer(), *config.mutable_optimizer());
   apply_devices(arguments.cuda, *config.mutable_train());
   PHUB_RETURN_IF_ERROR(apply_racks(arguments, config));
   PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments, config));

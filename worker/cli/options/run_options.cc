@@ -13,6 +13,7 @@
 #include "common/config/payload.h"
 #include "common/plan/plan.h"
 #include "common/text/late_notice.h"
+#include "worker/cli/options/threads.h"
 #include "worker/nn/models/models.h"
 #include "worker/train/exchange/local_steps.h"
 
@@ -278,7 +279,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .executor = {.backend = train::parse_backend_kind(config.train().backend()).value(),
                        .compute_type = compute_type_of(config.train()),
                        .batch = config.train().batch(),
-                       .threads = config.train().threads(),
+                       .threads = threads_of(config),
                        .groups = config.train().groups()},
           .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
           .data = data_of(config.data()),
@@ -291,6 +292,8 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .evaluate = config.train().evaluate(),
           .checkpoint = {.path = config.train().checkpoint(),
                          .every_steps = config.train().checkpoint_steps(),
+                         .last = config.train().checkpoint_last(),
+                         .best = config.train().checkpoint_best(),
                          .snapshot = config.train().snapshot(),
                          .resume = config.train().resume(),
                          .restart_momentum = config.train().restart_momentum()},

@@ -17,6 +17,7 @@ from phub.errors import LibraryError
 
 ABI = 0
 NOT_YET = 2
+LAST = 3
 ALL_KEYS = 2**32 - 1
 
 _text, _float, _double, _int, _u32, _u64 = (
@@ -72,6 +73,9 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_set_samples": (_int, [_client, _float]),
     "phub_vote": (_int, [_client, _int, _float]),
     "phub_was_skipped": (_int, [_client, _u32]),
+    "phub_end": (_int, [_client, _text]),
+    "phub_ending": (_text, [_client]),
+    "phub_is_last": (_int, [_client, _u64, _u32]),
     "phub_worker_index": (_u32, [_client]),
     "phub_workers": (_u32, [_client]),
 }

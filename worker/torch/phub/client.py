@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from phub import _library
 from phub.errors import Error, ForkedError
@@ -189,6 +189,26 @@ class Client:
 
     def was_skipped(self, key: Union[int, str]) -> bool:
         return self._get("phub_was_skipped", self._index(key)) != 0
+
+    def end(self, reason: str) -> None:
+        """Asks all workers of the job to stop after the same step (is_last); the reason is told to all."""
+        self._call("phub_end", reason.encode())
+
+    @property
+    def ending(self) -> Optional[str]:
+        """Why the job is to end, as planned: a worker or a server was asked to stop. None: it is not."""
+        handle = self._usable()
+        text = handle.library.phub_ending(handle.client)
+        return None if text is None else text.decode(errors="replace")
+
+    def is_last(self, steps: int, ahead: int = 2) -> bool:
+        """Asked by each worker after the pushes of step `steps` (the first is 1): whether to stop now, as all others do.
+        Worker 0 waits here for the others, `timeout` at most. `ahead` is right where each step needs every worker's
+        push of the step before."""
+        status = self._get("phub_is_last", steps, ahead)
+        if status not in (0, _library.LAST):
+            self._raise_error()
+        return status == _library.LAST
 
     @property
     def rounds_before(self) -> int:

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -120,10 +121,25 @@ class GradientExchange {
     return {Code::kFailedPrecondition, "this exchange has no servers that could take one"};
   }
 
+  // A planned end, as of Client: asks for it, says why, and whether a step is the last one.
+  virtual Status end(const std::string& reason) {
+    ending_ = reason;
+    return {};
+  }
+  virtual std::string ending() const { return ending_; }
+  // Asked after each step's pushes; `steps` are made. May wait for others. `ahead`:
+  // Client::is_last.
+  virtual Result<bool> is_last(std::uint64_t /*steps*/, std::uint32_t /*ahead*/ = 2) {
+    return !ending_.empty();
+  }
+  // Nothing: not agreed, or this exchange has no common last step.
+  virtual std::optional<std::uint64_t> last_step() const { return std::nullopt; }
+
   virtual ExchangeStatistics statistics() const { return {}; }
 
  private:
   ExchangeFacts facts_;
+  std::string ending_;
 };
 
 // Makes the exchange once the keys are known.

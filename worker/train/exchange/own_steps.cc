@@ -23,6 +23,22 @@ Status OwnSteps::set_hyper(const Hyper& hyper) {
   return own_->set_hyper(local);
 }
 
+// Workers are local_steps apart at most, and an exchange may be needed as many steps later. One
+// step more, so that nobody has begun the last one when it becomes known.
+Result<bool> OwnSteps::is_last(std::uint64_t steps, std::uint32_t /*ahead*/) {
+  PHUB_ASSIGN_OR_RETURN(const bool is_last, outer_->is_last(steps, 2 * local_steps_ + 1));
+  if (const auto agreed = outer_->last_step()) {
+    schedule_.set_end(std::min(end_, *agreed));
+    return is_last;
+  }
+  if (!is_last) return false;
+  if (!own_last_) {
+    own_last_ = steps + 1;
+    schedule_.set_end(std::min(end_, *own_last_));
+  }
+  return steps >= *own_last_;
+}
+
 Status OwnSteps::initialise() {
   if (facts().steps_before > 0) {
     return {Code::kInvalidArgument,

@@ -1,6 +1,9 @@
 // What exchanges with local steps have in common: the trainer's side is the worker's own.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,8 +23,16 @@ class OwnSteps : public GradientExchange {
 
   void set_steps(std::uint64_t first, std::uint64_t end) override {
     step_ = first;
+    end_ = end;
     schedule_.set_end(end);
   }
+
+  // With the last step everything is exchanged. Where workers agree on none, it is this worker's
+  // next step.
+  Status end(const std::string& reason) override { return outer_->end(reason); }
+  std::string ending() const override { return outer_->ending(); }
+  Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead) override;
+  std::optional<std::uint64_t> last_step() const override { return outer_->last_step(); }
 
   Status end_step(float loss_scale) override {
     ++step_;
@@ -38,6 +49,7 @@ class OwnSteps : public GradientExchange {
         outer_(std::move(parts.outer)),
         schedule_(schedule),
         keys_(keys),
+        local_steps_(schedule.local_steps),
         outer_hyper_(outer_hyper) {}
 
   const GradientExchange& own() const { return *own_; }
@@ -47,7 +59,9 @@ class OwnSteps : public GradientExchange {
   std::unique_ptr<GradientExchange> outer_;
   OuterSchedule schedule_;
   std::size_t keys_;
-  std::uint64_t step_ = 0;  // the one under way, or the next
+  std::uint32_t local_steps_;
+  std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();  // of the training
+  std::uint64_t step_ = 0;                                         // the one under way, or the next
 
  private:
   // The trainer's arrays are fp32, whatever travels; momentum is in two places, and in no file.
@@ -59,6 +73,7 @@ class OwnSteps : public GradientExchange {
   }
 
   Hyper outer_hyper_;
+  std::optional<std::uint64_t> own_last_;  // step, where workers agree on none
 };
 
 }  // namespace phub::train

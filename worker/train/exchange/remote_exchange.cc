@@ -121,6 +121,13 @@ class RemoteExchange : public GradientExchange {
   Result<std::vector<std::string>> snapshot() override { return client_->snapshot(); }
   Status check_snapshots() override { return client_->check_snapshots(); }
 
+  Status end(const std::string& reason) override { return client_->end(reason); }
+  std::string ending() const override { return client_->ending(); }
+  Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead) override {
+    return client_->is_last(steps, ahead);
+  }
+  std::optional<std::uint64_t> last_step() const override { return client_->last_step(); }
+
   ExchangeStatistics statistics() const override {
     const ClientStatistics statistics = client_->statistics();
     return {statistics.bytes_pushed, statistics.bytes_received};

@@ -103,6 +103,8 @@ Status ResidualFiles::save(std::uint64_t next_step) {
     add(kVelocity, kept.velocity);
   }
   if (tensors.empty()) return {};
+  remove_abandoned_safetensors(checkpoint_.has_parent_path() ? checkpoint_.parent_path() : ".",
+                               checkpoint_.stem());
   const std::uint32_t worker = exchange_.facts().worker_index;
   PHUB_RETURN_IF_ERROR(write_safetensors(residual_path(checkpoint_, next_step, worker), tensors,
                                          {{kDigest, digest_now(network_, exchange_)}}));

@@ -81,6 +81,12 @@ void EventFile::write(std::string_view record) {
   file_.flush();
 }
 
+void EventFile::resume_at(std::uint64_t step) {
+  tensorboard::Event event = event_at(step);
+  event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  write(event.SerializeAsString());
+}
+
 void EventFile::add(std::uint64_t step, const std::vector<Scalar>& scalars) {
   tensorboard::Event event = event_at(step);
   for (const Scalar& scalar : scalars) {

@@ -33,6 +33,8 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
+  // This run goes on at `step`: TensorBoard shows nothing that earlier runs wrote from there on.
+  void resume_at(std::uint64_t step);
   // Readable by others on return.
   void add(std::uint64_t step, const std::vector<Scalar>& scalars);
   Status close();

@@ -39,7 +39,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void on_step(const StepReport& report) = 0;
-  virtual void on_epoch(const EpochReport& report) = 0;
+  // No key is under way. An error ends the run.
+  virtual Status on_epoch(const EpochReport& report) = 0;
   // After every boundary_steps steps, when no key is under way. An error ends the run.
   virtual Status on_boundary(std::uint64_t /*next_step*/) { return {}; }
 };

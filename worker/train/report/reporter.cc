@@ -18,16 +18,19 @@ void Reporter::on_step(const StepReport& report) {
                       {"speed/exchange_share", report.exchange_seconds / report.seconds}});
 }
 
-void Reporter::on_epoch(const EpochReport& report) {
+Status Reporter::on_epoch(const EpochReport& report) {
   test_accuracy_ = report.test_accuracy;
   console_.epoch(report);
   if (parts_.metrics != nullptr) parts_.metrics->epoch(report);
-  if (parts_.events == nullptr) return;
-  std::vector<Scalar> scalars = {{"epoch/loss", report.loss},
-                                 {"epoch/train_accuracy", report.train_accuracy},
-                                 {"epoch/images_per_second", report.images_per_second}};
-  if (report.test_accuracy >= 0.0) scalars.push_back({"epoch/test_accuracy", report.test_accuracy});
-  parts_.events->add(last_step_, scalars);
+  const bool is_evaluated = report.test_accuracy >= 0.0;
+  if (parts_.events != nullptr) {
+    std::vector<Scalar> scalars = {{"epoch/loss", report.loss},
+                                   {"epoch/train_accuracy", report.train_accuracy},
+                                   {"epoch/images_per_second", report.images_per_second}};
+    if (is_evaluated) scalars.push_back({"epoch/test_accuracy", report.test_accuracy});
+    parts_.events->add(last_step_, scalars);
+  }
+  return is_evaluated && parts_.evaluated ? parts_.evaluated(report.test_accuracy) : Status();
 }
 
 Status Reporter::close(const ExchangeStatistics& statistics) {

@@ -20,6 +20,8 @@ struct ReporterParts {
   EventFile* events = nullptr;  // null: no TensorBoard
   // Writes the checkpoint of a step that is whole; empty: none.
   std::function<Status(std::uint64_t next_step)> checkpoint = {};
+  // Is told each accuracy on the test images, from 0 to 1; empty: nobody is.
+  std::function<Status(double test_accuracy)> evaluated = {};
 };
 
 class Reporter : public Observer {
@@ -30,7 +32,7 @@ class Reporter : public Observer {
         parts_(std::move(parts)) {}
 
   void on_step(const StepReport& report) override;
-  void on_epoch(const EpochReport& report) override;
+  Status on_epoch(const EpochReport& report) override;
   Status on_boundary(std::uint64_t next_step) override {
     return parts_.checkpoint ? parts_.checkpoint(next_step) : Status();
   }

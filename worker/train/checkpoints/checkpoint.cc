@@ -1,7 +1,8 @@
-#include "worker/train/checkpoint.h"
+#include "worker/train/checkpoints/checkpoint.h"
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,7 +10,7 @@
 #include <utility>
 
 #include "worker/train/exchange/parameter_digest.h"
-#include "worker/train/loss_scaler.h"
+#include "worker/train/schedule/loss_scaler.h"
 
 namespace phub::train {
 namespace {
@@ -20,6 +21,8 @@ constexpr const char* kNextStep = "next_step";
 constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
 constexpr const char* kGoodSteps = "loss_scale_good_steps";
 constexpr const char* kSnapshots = "snapshots";
+constexpr const char* kTestAccuracy = "test_accuracy_ppm";  // millionths
+constexpr double kMillion = 1e6;
 constexpr const char* kDigest = "parameters_digest";  // of the optimizer's file: whose it is
 constexpr const char* kUpdates = "updates";           // of the same, behind its state
 constexpr const char* kCounterSuffix = ".num_batches_tracked";
@@ -136,15 +139,15 @@ Status load_tensors(const TensorFile& file, nn::Executor& network, GradientExcha
   return check_known(file, network, buffers);
 }
 
-Result<RunPosition> position_of(const TensorFile& file) {
+Result<RunPosition> position_of(const Metadata& metadata) {
   RunPosition position;
-  const auto model = file.metadata.find(kModel);
-  if (model != file.metadata.end()) position.model = model->second;
-  PHUB_ASSIGN_OR_RETURN(position.seed, number(file.metadata, kSeed));
-  PHUB_ASSIGN_OR_RETURN(position.next_step, number(file.metadata, kNextStep));
-  if (file.metadata.contains(kLossScale)) {
-    PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(file.metadata, kLossScale));
-    PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(file.metadata, kGoodSteps));
+  const auto model = metadata.find(kModel);
+  if (model != metadata.end()) position.model = model->second;
+  PHUB_ASSIGN_OR_RETURN(position.seed, number(metadata, kSeed));
+  PHUB_ASSIGN_OR_RETURN(position.next_step, number(metadata, kNextStep));
+  if (metadata.contains(kLossScale)) {
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(metadata, kLossScale));
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(metadata, kGoodSteps));
     position.loss_scale = static_cast<float>(units) * LossScaler::kSmallest;
     if (!(position.loss_scale >= kLossScaleMin && position.loss_scale <= kLossScaleMax)) {
       return Status(Code::kDataLoss, std::string("its metadata has a ") + kLossScale +
@@ -152,8 +155,12 @@ Result<RunPosition> position_of(const TensorFile& file) {
     }
     position.good_steps = static_cast<std::uint32_t>(good_steps);
   }
-  const auto snapshots = file.metadata.find(kSnapshots);
-  if (snapshots != file.metadata.end()) position.snapshots = snapshots->second;
+  const auto snapshots = metadata.find(kSnapshots);
+  if (snapshots != metadata.end()) position.snapshots = snapshots->second;
+  if (metadata.contains(kTestAccuracy)) {
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t millionths, number(metadata, kTestAccuracy));
+    position.test_accuracy = static_cast<double>(millionths) / kMillion;
+  }
   return position;
 }
 
@@ -180,6 +187,10 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
     metadata[kGoodSteps] = std::to_string(position.good_steps);
   }
   if (!position.snapshots.empty()) metadata[kSnapshots] = position.snapshots;
+  if (position.test_accuracy >= 0.0) {
+    metadata[kTestAccuracy] = std::to_string(std::llround(position.test_accuracy * kMillion));
+  }
+  remove_abandoned_safetensors(path.has_parent_path() ? path.parent_path() : ".", path.stem());
   const std::optional<std::uint64_t> before = step_of(path);
   if (exchange.facts().state_at == StateAt::kHere) {
     TensorFile optimizer = optimizer_file(network, exchange);
@@ -201,6 +212,13 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
   return {};
 }
 
+Result<RunPosition> read_position(const std::filesystem::path& path) {
+  PHUB_ASSIGN_OR_RETURN(const Metadata metadata, read_safetensors_metadata(path));
+  auto position = position_of(metadata);
+  if (!position) return position.error().with_context(context_of(path));
+  return position;
+}
+
 Status load_model(const std::filesystem::path& path, nn::Executor& network,
                   GradientExchange& exchange) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
@@ -211,7 +229,7 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Execu
                                     GradientExchange& exchange) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchange).with_context(context_of(path)));
-  auto position = position_of(file);
+  auto position = position_of(file.metadata);
   if (!position) return position.error().with_context(context_of(path));
   return position;
 }

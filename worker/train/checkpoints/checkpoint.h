@@ -26,6 +26,7 @@ struct RunPosition {
   float loss_scale = 0.0F;       // of the next step, where it is dynamic; 0: it is not
   std::uint32_t good_steps = 0;  // behind that scale
   std::string snapshots = {};    // of the job at the servers, of the same step; empty: none
+  double test_accuracy = -1.0;   // from 0 to 1, where it is known
 };
 
 // "model.safetensors", 90 -> "model.optimizer-90.safetensors".
@@ -35,6 +36,9 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
 // Takes the place of an earlier checkpoint of that name. REQUIRES: no key is under way.
 Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
                        GradientExchange& exchange, const RunPosition& position);
+
+// Where the run of a checkpoint was; its tensors are not read. Errors: those of the file.
+Result<RunPosition> read_position(const std::filesystem::path& path);
 
 // Puts the parameters into the exchange's gradient arrays, for initialise, and the statistics into
 // the network; nothing else of the file is asked for, so that it may be PyTorch's. Errors name the

@@ -1,4 +1,4 @@
-#include "worker/train/loss_scaler.h"
+#include "worker/train/schedule/loss_scaler.h"
 
 #include <algorithm>
 

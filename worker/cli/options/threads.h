@@ -1,0 +1,19 @@
+// How many compute threads a worker takes where its configuration does not say.
+//
+// A function of the configuration, this process's CPUs and LOCAL_WORLD_SIZE.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/config.pb.h"
+
+namespace phub {
+
+// train.threads, or where that is 0: this process's share of the CPUs that it may use.
+std::uint32_t threads_of(const WorkerConfig& config);
+
+// The same of `cpus` usable ones and `local_workers` on this host; 0: unknown.
+std::uint32_t threads_of(const WorkerConfig& config, std::uint32_t cpus,
+                         std::uint32_t local_workers);
+
+}  // namespace phub

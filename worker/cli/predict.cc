@@ -1,0 +1,172 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/cli/commands.h"
+#include "worker/cli/options/run_arguments.h"
+#include "worker/cli/options/run_options.h"
+#include "worker/data/netpbm.h"
+#include "worker/train/evaluation.h"
+
+namespace phub {
+namespace {
+
+struct PredictArguments {
+  RunArguments run;
+  std::string checkpoint;  // empty: the configuration's
+  std::vector<std::string> images;
+  std::uint32_t top = 5;
+  bool json = false;
+};
+
+constexpr const char* kPredictExamples = R"(
+Examples:
+  What a trained network takes a picture for:
+    phub-worker predict configs/mnist.textproto digit.pgm \
+        --checkpoint model.safetensors
+  A PNG file, made what the network takes (ImageMagick):
+    magick photo.png -colorspace gray -resize '28x28!' digit.pgm
+
+Images are binary PGM (grey) or PPM (colours) files with 8 bits a channel, of
+the size and channels that the model takes; they are normalised as the
+configuration's data is. One line for each image: its file, and the classes that
+are likeliest, by their numbers, with the softmax of the logits.
+Exit status: 0, 1 failed, 2 wrong usage, configuration, checkpoint or image.)";
+
+std::string describe(std::uint32_t channels, std::uint32_t height, std::uint32_t width) {
+  return fmt::format("{} x {} x {}", channels, height, width);
+}
+
+Result<data::Dataset> load_images(const std::vector<std::string>& files,
+                                  const data::Dataset& like) {
+  data::Dataset images = like;
+  images.pixels.clear();
+  images.labels.assign(files.size(), 0);  // of no use
+  for (const std::string& file : files) {
+    PHUB_ASSIGN_OR_RETURN(const data::Image image, data::read_netpbm(file));
+    if (image.channels != like.channels || image.height != like.height ||
+        image.width != like.width) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: has {} channels, rows and columns, and the model takes {}: "
+                                "resize it, and give {}",
+                                file, describe(image.channels, image.height, image.width),
+                                describe(like.channels, like.height, like.width),
+                                like.channels == 1 ? "a PGM file" : "a PPM file"));
+    }
+    images.pixels.insert(images.pixels.end(), image.pixels.begin(), image.pixels.end());
+  }
+  return images;
+}
+
+struct Guess {
+  std::size_t label;
+  double probability;
+};
+
+// The likeliest first.
+std::vector<Guess> guesses_of(std::span<const float> logits, std::size_t top) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<Guess> guesses;
+  double sum = 0.0;
+  for (std::size_t label = 0; label < logits.size(); ++label) {
+    guesses.push_back({label, std::exp(static_cast<double>(logits[label]) - largest)});
+    sum += guesses.back().probability;
+  }
+  for (Guess& guess : guesses) guess.probability /= sum;
+  std::stable_sort(guesses.begin(), guesses.end(),
+                   [](const Guess& a, const Guess& b) { return a.probability > b.probability; });
+  guesses.resize(std::min(top, guesses.size()));
+  return guesses;
+}
+
+void print(const PredictArguments& arguments, const std::vector<float>& logits) {
+  const std::size_t classes = logits.size() / arguments.images.size();
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < arguments.images.size(); ++i) {
+    const auto row = std::span(logits).subspan(i * classes, classes);
+    std::string text = arguments.images[i] + ":";
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Guess& guess : guesses_of(row, arguments.top)) {
+      text += fmt::format("{} {} ({:.2f} %)", list.empty() ? "" : ",", guess.label,
+                          100.0 * guess.probability);
+      list.push_back({{"class", guess.label}, {"probability", guess.probability}});
+    }
+    all.push_back({{"file", arguments.images[i]}, {"classes", list}});
+    if (!arguments.json) fmt::print("{}\n", text);
+  }
+  if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"images", all}}.dump());
+}
+
+Status predict(const PredictArguments& arguments, const WorkerConfig& config) {
+  auto network = network_of(config.model());
+  if (!network) return network.error().with_context("model");
+  const std::string checkpoint =
+      arguments.checkpoint.empty() ? config.train().checkpoint() : arguments.checkpoint;
+  if (checkpoint.empty()) {
+    return {Code::kInvalidArgument,
+            "--checkpoint: is missing, and the configuration has no train.checkpoint: give the "
+            "safetensors file of the network"};
+  }
+  train::SessionOptions options = session_of(config, std::move(*network), false);
+  if (options.executor.backend == train::BackendKind::kCuda) {
+    options.executor.cuda = cuda_of(config, arguments.run.cuda);
+  }
+  KernelArguments kernels = arguments.run.kernels;
+  if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
+  options.executor.kernels = kernel_options(kernels, nullptr);
+  std::vector<float> logits;
+  const auto result = train::evaluate_checkpoint(
+      options, checkpoint,
+      [&](std::span<const float> rows, double) {
+        logits.insert(logits.end(), rows.begin(), rows.end());
+      },
+      [&](const data::Dataset& test) { return load_images(arguments.images, test); });
+  if (!result) return result.error();
+  print(arguments, logits);
+  return {};
+}
+
+Ending predict_command(PredictArguments arguments) {
+  arguments.run.local = true;  // whom the configuration would train with does not matter
+  const auto config = load_run(arguments.run);
+  if (!config) return fail(config.error(), kExitUsage);
+  set_up_logging(config->log_level());
+  const Status status = predict(arguments, *config);
+  if (status.ok()) return {};
+  const bool is_input = status.code() == Code::kDataLoss || status.code() == Code::kNotFound ||
+                        status.code() == Code::kInvalidArgument;
+  return fail(status, is_input ? kExitUsage : kExitFailed);
+}
+
+}  // namespace
+
+Command add_predict_command(CLI::App& app) {
+  const auto kept = std::make_shared<PredictArguments>();
+  PredictArguments& arguments = *kept;
+  CLI::App* predict = app.add_subcommand("predict", "Say what a checkpoint takes images for");
+  predict->footer(kPredictExamples);
+  predict->add_option("CONFIG", arguments.run.config_path, "Of the training: its model and data")
+      ->required()
+      ->type_name("");
+  predict->add_option("IMAGE", arguments.images, "PGM or PPM files")->required()->type_name("");
+  predict
+      ->add_option("--checkpoint", arguments.checkpoint,
+                   "The safetensors file; left out: the configuration's train.checkpoint")
+      ->type_name("FILE");
+  predict->add_option("--top", arguments.top, "So many classes of each image")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->capture_default_str();
+  add_compute_options(*predict, arguments.run);
+  predict->add_flag("--json", arguments.json, "One JSON object instead of lines");
+  return {predict, [kept] { return predict_command(*kept); }};
+}
+
+}  // namespace phub

@@ -1,0 +1,55 @@
+// How workers stop together: what a Client says and asks of a planned end.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "worker/client/client_state.h"
+#include "worker/client/phub.h"
+
+namespace phub {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTellTimeout{1000};
+constexpr milliseconds kAskPause{20};
+
+}  // namespace
+
+Status Client::end(const std::string& reason) {
+  if (!state_->heartbeat) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
+  state_->planned_end.want(reason.empty() ? "no reason" : reason);
+  // A server that does not reply now hears it with a later heartbeat.
+  static_cast<void>(state_->membership.servers.front()->heartbeat(kTellTimeout));
+  return {};
+}
+
+std::string Client::ending() const { return state_->planned_end.reason(); }
+
+std::optional<std::uint64_t> Client::last_step() const {
+  const std::uint64_t step = state_->planned_end.last_step();
+  return step == 0 ? std::nullopt : std::optional(step);
+}
+
+Result<bool> Client::is_last(std::uint64_t steps, std::uint32_t ahead) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  client::PlannedEnd& end = state_->planned_end;
+  if (end.reason().empty()) return false;
+  if (state_->options.workers == 1 || !state_->options.rounds.waits_for_all()) return true;
+  if (end.last_step() != 0) return steps >= end.last_step();
+  if (worker_index() != 0) return false;
+  end.propose(steps + ahead);
+  // Others say that they know it by their heartbeats, one a second at least.
+  const auto deadline = std::chrono::steady_clock::now() + state_->options.timeout;
+  client::Rendezvous& first = *state_->membership.servers.front();
+  while (!state_->heartbeat->failed() && !state_->heartbeat->someone_left()) {
+    const auto beat = first.heartbeat(kTellTimeout);
+    if (beat && (!beat->running || !beat->left.empty())) break;
+    if (end.all_know()) return steps >= end.last_step();
+    if (std::chrono::steady_clock::now() > deadline) break;
+    std::this_thread::sleep_for(kAskPause);
+  }
+  return true;
+}
+
+}  // namespace phub
