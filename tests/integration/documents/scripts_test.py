@@ -59,7 +59,8 @@ RACKS = {
         "--forward-ms 4 --backward-ms 8 --iterations 1 --blocks 1 --json", (0,), '"predicted_seconds"'),
 }
 # What would build, download or start for long.
-HELP_ONLY = ("bench/gpu/pack", "deploy/quickstart.sh", "tests/fuzz/fuzz_long", "tests/rdma/in_vm", "tests/run.sh")
+HELP_ONLY = ("bench/gpu/pack", "deploy/quickstart.sh", "tests/fuzz/fuzz_long", "tests/python/newest_torch",
+             "tests/rdma/in_vm", "tests/run.sh")
 # What another test runs, or what a test runs; it has to name the script.
 RUN_BY = {
     ".ci/run": "tests/integration/documents/scripts_test.py",  # it is this whole run: bash .ci/run
@@ -71,6 +72,7 @@ RUN_BY = {
     "tests/rdma/guest_init.sh": "tests/rdma/in_vm",
     "tests/rdma/runner_test.sh": "tests/rdma/CMakeLists.txt",
     "tests/rdma/vm_test.sh": "tests/rdma/CMakeLists.txt",
+    "tests/run/again.py": "tests/run/again_test.py",
     "tests/support/strangers.py": "bench/hostile_door.py",
     "tests/tidy/check_tree.py": "tests/tidy/CMakeLists.txt",
     "worker/torch/examples/language.py": "tests/python/examples_test.py",
