@@ -11,7 +11,8 @@ sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "worker/torch")]
 import processes  # noqa: E402
 from processes import DEADLINE, Server, free_port, temporary_folder  # noqa: E402
 
-HAS_IPV6 = pathlib.Path("/proc/net/if_inet6").exists()
+_ADDRESSES = pathlib.Path("/proc/net/if_inet6")
+HAS_IPV6 = _ADDRESSES.exists() and f"{1:032x} " in _ADDRESSES.read_text(encoding="ascii")  # ::1
 __all__ = ["DEADLINE", "HAS_IPV6", "ROOT", "Server", "environment", "free_port", "interrupt_one", "is_there", "main", "phubrun", "processes", "program",
            "say_when_in", "start", "temporary_folder", "together"]
 
