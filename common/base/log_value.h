@@ -26,9 +26,8 @@ inline void append_escaped(std::string_view bytes, std::string& text) {
 
 }  // namespace detail
 
-// On one line: \n and \t, \xHH for each byte of other control characters, of those that nobody sees
-// or that turn a line's direction, and of what is not UTF-8. Characters of `special` get a
-// backslash.
+// On one line: \n and \t, \xHH for each byte of other characters that show nothing or turn a
+// line's direction, and of what is not UTF-8. Characters of `special` get a backslash.
 inline std::string one_line(std::string_view text, std::string_view special = {}) {
   std::string shown;
   shown.reserve(text.size());
@@ -37,7 +36,7 @@ inline std::string one_line(std::string_view text, std::string_view special = {}
     const std::string_view bytes = text.substr(0, point.bytes == 0 ? 1 : point.bytes);
     if (point.value == '\n' || point.value == '\t') {
       shown += point.value == '\n' ? "\\n" : "\\t";
-    } else if (point.bytes == 0 || detail::is_control(point.value) || is_invisible(point.value)) {
+    } else if (point.bytes == 0 || detail::is_unseen(point.value)) {
       detail::append_escaped(bytes, shown);
     } else {
       if (special.find(bytes) != std::string_view::npos) shown += '\\';

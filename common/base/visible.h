@@ -3,8 +3,6 @@
 // Pure functions; any thread.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,31 +33,37 @@ inline CodePoint first_code_point(std::string_view text) {
   return {value, bytes};
 }
 
-// The ends of lines and paragraphs are among them.
-inline bool turns_direction(char32_t value) {
-  return value == 0x61C || value == 0x200E || value == 0x200F ||
-         (value >= 0x2028 && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069);
-}
-
-// Control characters (C0, DEL, C1), and those that turn the direction of what follows.
-inline bool is_control(char32_t value) {
-  return value < 0x20 || (value >= 0x7F && value < 0xA0) || turns_direction(value);
-}
-
-struct CodePoints {
+struct Range {
   char32_t first;
   char32_t last;
 };
 
-// Unicode's Default_Ignorable_Code_Point (15.0), the blank of Braille, and the signs that hold
-// annotations.
-inline constexpr std::array kInvisible = {
-    CodePoints{0xAD, 0xAD},       CodePoints{0x34F, 0x34F},     CodePoints{0x61C, 0x61C},
-    CodePoints{0x115F, 0x1160},   CodePoints{0x17B4, 0x17B5},   CodePoints{0x180B, 0x180F},
-    CodePoints{0x200B, 0x200F},   CodePoints{0x202A, 0x202E},   CodePoints{0x2060, 0x206F},
-    CodePoints{0x2800, 0x2800},   CodePoints{0x3164, 0x3164},   CodePoints{0xFE00, 0xFE0F},
-    CodePoints{0xFEFF, 0xFEFF},   CodePoints{0xFFA0, 0xFFA0},   CodePoints{0xFFF0, 0xFFFB},
-    CodePoints{0x1BCA0, 0x1BCA3}, CodePoints{0x1D173, 0x1D17A}, CodePoints{0xE0000, 0xE0FFF}};
+// Control characters (C0, DEL, C1), those that turn the direction of what follows, and the others
+// that show nothing: Unicode's format characters and those that it lists as default ignorable.
+inline constexpr Range kUnseen[] = {
+    {0x00, 0x1F},       {0x7F, 0x9F},       {0xAD, 0xAD},       {0x34F, 0x34F},
+    {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},     {0x70F, 0x70F},
+    {0x890, 0x891},     {0x8E2, 0x8E2},     {0x115F, 0x1160},   {0x17B4, 0x17B5},
+    {0x180B, 0x180F},   {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x206F},
+    {0x2800, 0x2800},   {0x3164, 0x3164},   {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+    {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB},   {0x110BD, 0x110BD}, {0x110CD, 0x110CD},
+    {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}};
+
+inline bool is_unseen(char32_t value) {
+  for (const Range& range : kUnseen) {
+    if (value >= range.first && value <= range.last) return true;
+  }
+  return false;
+}
+
+// Spaces that look like another one, or like two.
+inline bool is_odd_space(char32_t value) {
+  return value == 0xA0 || value == 0x1680 || (value >= 0x2000 && value <= 0x200A) ||
+         value == 0x202F || value == 0x205F || value == 0x3000;
+}
+
+// What a terminal acts on.
+inline bool is_control(char32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
 // "\u200b" for a number below 2^16.
 inline std::string escaped_unit(char32_t unit) {
@@ -71,13 +75,6 @@ inline std::string escaped_unit(char32_t unit) {
 
 }  // namespace detail
 
-// Whether nobody sees it: two names that differ by such characters alone look alike.
-inline bool is_invisible(char32_t value) {
-  return std::any_of(
-      detail::kInvisible.begin(), detail::kInvisible.end(),
-      [value](const auto& range) { return value >= range.first && value <= range.last; });
-}
-
 // As JSON writes a code point in ASCII: in JSON text it stays the same string.
 inline std::string escaped(char32_t value) {
   if (value < 0x10000) return detail::escaped_unit(value);
@@ -86,20 +83,28 @@ inline std::string escaped(char32_t value) {
          detail::escaped_unit(0xDC00 + (rest & 0x3FFU));
 }
 
-// Whether a name is UTF-8 without control characters and without the quotes that logs put around
-// it.
+// What is_visible_name asks for, after "NAME: ".
+inline constexpr std::string_view kVisibleName =
+    "must be UTF-8 without quotes and without characters that cannot be seen or told apart, such "
+    "as control characters, U+200B, U+FEFF and spaces other than U+0020";
+
+// Whether a name is UTF-8 without characters that show nothing, so that no two names look alike by
+// them, and without the quotes that logs put around it.
 inline bool is_visible_name(std::string_view name) {
   while (!name.empty()) {
     const detail::CodePoint point = detail::first_code_point(name);
-    if (point.bytes == 0 || detail::is_control(point.value) || point.value == '"') return false;
+    if (point.bytes == 0 || detail::is_unseen(point.value) || detail::is_odd_space(point.value) ||
+        point.value == '"') {
+      return false;
+    }
     name.remove_prefix(point.bytes);
   }
   return true;
 }
 
 // The text with "?" in place of each byte that is not UTF-8 and of each control character but ends
-// of lines and tabs, and "\u200b" in place of each character that nobody sees or that turns the
-// direction of others: JSON text stays the same JSON. What is visible already stays as it is.
+// of lines and tabs, and "\u200b" in place of each other character that shows nothing: JSON text
+// stays the same JSON. What is visible already stays as it is.
 inline std::string visible(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
@@ -107,10 +112,10 @@ inline std::string visible(std::string_view text) {
     const detail::CodePoint point = detail::first_code_point(text);
     const std::size_t bytes = point.bytes == 0 ? 1 : point.bytes;
     const bool is_layout = point.value == '\n' || point.value == '\t';
-    if (point.bytes != 0 && (is_invisible(point.value) || detail::turns_direction(point.value))) {
-      shown += escaped(point.value);
-    } else if (point.bytes == 0 || (detail::is_control(point.value) && !is_layout)) {
+    if (point.bytes == 0 || (detail::is_control(point.value) && !is_layout)) {
       shown += '?';
+    } else if (detail::is_unseen(point.value) && !is_layout) {
+      shown += escaped(point.value);
     } else {
       shown += text.substr(0, bytes);
     }

@@ -31,8 +31,7 @@ Status validate_name(std::string_view field, std::string_view name, const JobLim
     }
   }
   if (!is_visible_name(name)) {
-    return invalid("{}: must be UTF-8 without quotes and without invisible control characters",
-                   field);
+    return invalid("{}: {}", field, kVisibleName);
   }
   return {};
 }

@@ -27,9 +27,7 @@ Status check_names(const google::protobuf::Message& request) {
                                                   field.name(), name.size(), kBytesMax)};
     }
     if (!is_visible_name(name)) {
-      return {
-          Code::kInvalidArgument,
-          fmt::format("{}: must be UTF-8 without control characters and without \"", field.name())};
+      return {Code::kInvalidArgument, fmt::format("{}: {}", field.name(), kVisibleName)};
     }
   }
   return {};

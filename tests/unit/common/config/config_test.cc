@@ -221,7 +221,9 @@ TEST_CASE("text from elsewhere is made visible") {
   CHECK(visible(visible("a\ufeff")) == visible("a\ufeff"));
   CHECK(visible("\xff\xc0\xaf\xed\xa0\x80\xe4\xb8") == "????????");  // no UTF-8, each byte
   CHECK(is_visible_name("Gr\u00f6\u00dfe.1"));
-  for (const char* name : {"a\u202eb", "a\u0085", "a\"b", "\xff", "a\nb", "\xf4\x90\x80\x80"}) {
+  for (const char* name : {"a\u202eb", "a\u0085", "a\"b", "\xff", "a\nb", "\xf4\x90\x80\x80",
+                           "\ufeffmnist", "mn\u200bist", "mnist\u00ad", "a\u200db", "a\u2060b",
+                           "a\u00a0b", "a\u3000b", "\u3164", "a\ufe0f", "a\U000e0001b"}) {
     INFO(name);
     CHECK_FALSE(is_visible_name(name));
   }
