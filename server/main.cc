@@ -34,6 +34,7 @@
 #include "server/plane/core_cpus.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/log.h"
+#include "server/process/private_file.h"
 
 namespace phub::server {
 namespace {
@@ -267,6 +268,8 @@ Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config,
   DaemonOptions options = options_from(config);
   options.log_lines_dropped = std::move(log_lines_dropped);
   PHUB_RETURN_IF_ERROR(raise_limits(options.data_plane));
+  warn_of_others("token_is_open", options.rack_security.token_file);
+  warn_of_others("key_is_open", options.rack_security.tls.key);
   return Daemon::create(options);
 }
 

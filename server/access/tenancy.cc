@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/base/log_value.h"
+#include "server/process/private_file.h"
 #include "server/state/whole_file.h"
 
 namespace phub::server {
@@ -15,6 +16,9 @@ Result<std::unique_ptr<Tenancy>> Tenancy::open(const TenancyOptions& options) {
   std::unique_ptr<Tenancy> tenancy(new Tenancy(std::move(store), options.tokens_required));
   PHUB_RETURN_IF_ERROR(tenancy->directory.load());
   PHUB_RETURN_IF_ERROR(tenancy->tokens.load());
+  if (!options.state_folder.empty()) {
+    warn_of_others("token_is_open", options.state_folder + "/admin.token");
+  }
   if (options.tokens_required && !tenancy->tokens.has_live(Role::kAdmin)) {
     PHUB_RETURN_IF_ERROR(tenancy->make_first_token(options.state_folder));
   }

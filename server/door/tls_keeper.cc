@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "common/base/log_value.h"
 #include "common/base/whole_file.h"
 #include "common/rpc/credentials.h"
+#include "server/process/private_file.h"
 #include "server/process/ticker.h"
 
 namespace phub::server {
@@ -67,7 +67,7 @@ class FileTlsKeeper final : public TlsKeeper {
 
   Status start() {
     PHUB_RETURN_IF_ERROR(look());
-    warn_of_readers();
+    warn_of_others("key_is_open", files_.key);
     ticker_.emplace(kPeriod, [this] { static_cast<void>(look()); });  // logged
     return {};
   }
@@ -119,17 +119,6 @@ class FileTlsKeeper final : public TlsKeeper {
     expiries_ = {{"certificate", tls.certificate_expires_unix_s}, {"ca", tls.ca_expires_unix_s}};
     warned_ = {};
     return {};
-  }
-
-  void warn_of_readers() const {
-    struct stat found {};
-    if (::stat(files_.key.c_str(), &found) != 0 || (found.st_mode & (S_IRWXG | S_IRWXO)) == 0) {
-      return;
-    }
-    spdlog::warn(
-        "event=key_is_open file={} mode={:o} cure=\"chmod 600: others than its owner "
-        "may read or change the private key\"",
-        log_value(files_.key), found.st_mode & 0777U);
   }
 
   // REQUIRES: mutex_.

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "common/base/log_value.h"
+#include "server/process/private_file.h"
 #include "server/state/schema.h"
 
 namespace phub::server {
@@ -45,7 +46,11 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
 Status Store::make_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
-  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  if (::mkdir(folder.c_str(), 0700) == 0) return {};
+  if (errno == EEXIST) {
+    warn_of_others("state_is_open", folder);
+    return {};
+  }
   return errno_status("state_folder: cannot make " + folder, Code::kPermissionDenied);
 }
 

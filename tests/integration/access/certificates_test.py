@@ -122,6 +122,14 @@ class Certificates(SecuredTest):
         until(lambda: self.said("event=key_is_open"), "the log's thread writes it")
         self.assertTrue(self.said("mode=640"))
 
+    def test_a_state_and_a_token_that_others_may_read_are_warned_of(self):
+        self.assertFalse(self.said("_is_open"))
+        os.chmod(self.folder / "state", 0o777)
+        os.chmod(self.folder / "state/admin.token", 0o644)
+        self.restart()
+        for words in ("event=state_is_open", "mode=777", "chmod 700", "event=token_is_open", "mode=644"):
+            until(lambda: self.said(words), words)
+
     def test_an_expiry_that_is_near_is_warned_of_and_every_one_is_a_metric(self):
         self.assertFalse(self.said("event=certificate_expires"))
         phubctl("pki", "issue", self.pki, "short", "--role", "server", "--host", "localhost",
