@@ -1,6 +1,7 @@
 #include "server/door/control_served.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -24,6 +25,9 @@ constexpr std::size_t kKnownOfLook = 512;
 constexpr std::uint64_t kCallBytes = 4096;
 constexpr std::uint64_t kMessageHeadBytes = 512;
 constexpr std::uint64_t kMessageFraction = 16;
+// Of what strangers have sent who are gone.
+constexpr std::uint64_t kWorthGivingBack = std::uint64_t{8} << 20;
+constexpr std::chrono::seconds kGiveBackEvery{10};
 
 // "ipv4:127.0.0.1:40000", "ipv6:[::1]:40000", of the socket's other end.
 std::string peer_of(int socket) {
@@ -135,6 +139,16 @@ void ServedConnections::look() {
     one = one->second.is_over() ? forget(one) : std::next(one);
   }
   if (looks_ == 0) end_payers_longest();
+  give_memory_back();
+}
+
+// What gRPC has freed lies between what it still uses, and the allocator keeps it.
+void ServedConnections::give_memory_back() {
+  const auto now = std::chrono::steady_clock::now();
+  if (strangers_sent_ < kWorthGivingBack || now - gave_back_ < kGiveBackEvery) return;
+  ::malloc_trim(0);
+  strangers_sent_ = 0;
+  gave_back_ = now;
 }
 
 bool ServedConnections::are_at_rest() const {
@@ -147,7 +161,10 @@ ServedConnections::Connections::iterator ServedConnections::forget(
   Served& served = connection->second;
   strangers_.leave(served);
   leave_payer(served);
-  if (!served.is_known) served.door.charge(served.address, kSpokenCost);
+  if (!served.is_known) {
+    served.door.charge(served.address, kSpokenCost);
+    strangers_sent_ += served.pump->received();
+  }
   if (served.was_turned_out) turned_out_.add(1);
   options_.peers->remove(connection->first);
   return served_.erase(connection);

@@ -97,6 +97,7 @@ class ServedConnections {
   bool make_room(const std::string& payer);
   void crowd_out(Payers::iterator payer);
   void leave_payer(Served& served);
+  void give_memory_back();
   void turn_out(Served& served);
   std::size_t share_of(const std::string& payer) const;
 
@@ -108,6 +109,8 @@ class ServedConnections {
   Payers payers_;       // that have known ones
   std::size_t known_ = 0;
   std::size_t looks_ = 0;
+  std::uint64_t strangers_sent_ = 0;  // those who are gone, since memory was given back
+  std::chrono::steady_clock::time_point gave_back_;
   std::chrono::steady_clock::time_point said_full_;
   std::chrono::steady_clock::time_point said_unfinished_;
   std::chrono::steady_clock::time_point said_crowded_;

@@ -9,6 +9,7 @@ namespace phub::server {
 namespace {
 
 constexpr std::uint64_t kLeastLimit = 256;
+constexpr std::uint64_t kOfServed = 3;           // of a connection that has a pump
 constexpr std::uint64_t kOwnFiles = 128;         // state, logs, epoll sets, what libraries open
 constexpr std::uint64_t kHttpConnections = 128;  // HttpOptions::connections_max, twice
 
@@ -36,8 +37,8 @@ DescriptorShares shares_of(std::uint64_t limit) {
   };
   return {.handshakes = part(16, 8, 512),
           .control_silent = part(16, 8, 512),
-          .control_strangers = part(16, 8, 512),
-          .control_known = part(4, 32, 4096)};
+          .control_strangers = part(48, 8, 192),
+          .control_known = part(8, 32, 4096)};
 }
 
 DescriptorShares descriptor_shares() {
@@ -46,8 +47,9 @@ DescriptorShares descriptor_shares() {
 }
 
 std::uint64_t descriptors_wanted(const DescriptorShares& shares, std::uint64_t data_connections) {
-  return 2 * shares.handshakes + shares.control_silent + shares.control_strangers +
-         shares.control_known + kHttpConnections + kOwnFiles + data_connections;
+  return 2 * shares.handshakes + shares.control_silent +
+         kOfServed * (shares.control_strangers + shares.control_known) + kHttpConnections +
+         kOwnFiles + data_connections;
 }
 
 }  // namespace phub::server

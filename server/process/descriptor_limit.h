@@ -16,11 +16,14 @@ namespace phub::server {
 // with figures and the cure, when it is too low to serve anybody.
 Result<std::uint64_t> raise_descriptor_limit();
 
-// Connections, each of which has one descriptor.
+// Connections. Strangers and known callers at the control port have three descriptors each: the
+// client's, and both ends of the pump's connection to gRPC. The others have one.
 struct DescriptorShares {
-  std::size_t handshakes = 512;         // at the data port, of tcp and of shm each
-  std::size_t control_silent = 512;     // at the control port: have said nothing yet
-  std::size_t control_strangers = 512;  // no call of theirs has succeeded
+  std::size_t handshakes = 512;      // at the data port, of tcp and of shm each
+  std::size_t control_silent = 512;  // at the control port: have said nothing yet
+  // No call of theirs has succeeded. What each may cost gRPC (server/door/pump/frame_gate.h) and
+  // TLS comes to 64 MiB.
+  std::size_t control_strangers = 192;
   std::size_t control_known = 4096;
 };
 

@@ -30,9 +30,6 @@ namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-// Before any of their calls has succeeded. What each may cost gRPC (pump/frame_gate.h) and TLS
-// comes to 64 MiB.
-constexpr std::size_t kStrangersMax = 256;
 constexpr int kHandshakeMs = 10'000;     // of HTTP/2; TLS and the preface are over by then
 constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
 // Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
@@ -168,7 +165,7 @@ class GrpcControlService final : public ControlService {
     ControlListenerOptions port{.address = options.address,
                                 .peers = &peers_,
                                 .silent_max = shares.control_silent,
-                                .strangers_max = std::min(shares.control_strangers, kStrangersMax),
+                                .strangers_max = shares.control_strangers,
                                 .known_max = shares.control_known};
     if (!options.tls.empty()) {
       PHUB_ASSIGN_OR_RETURN(

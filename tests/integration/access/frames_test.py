@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Strangers that flood the control port with HTTP/2, while a job trains. Usage: frames_test.py BIN"""
 import pathlib
+import random
 import ssl
 import subprocess
 import sys
@@ -26,6 +27,26 @@ def resident_of(pid):
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4
 
 
+def unread_metrics():
+    return b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 50_000
+
+
+def endless_request():
+    return b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 500_000
+
+
+def half_hello():
+    return strangers.hello(random.Random(1))[:20]
+
+
+def hello_and_more():
+    return strangers.hello(random.Random(1)) + b"x" * 3_000_000
+
+
+PAGE_FLOODS = (unread_metrics, endless_request)
+DATA_FLOODS = (half_hello, hello_and_more)
+
+
 class Watch(threading.Thread):
     """The most that a process has had, in KiB, beyond what it had at first."""
 
@@ -44,8 +65,8 @@ class Watch(threading.Thread):
 class Floods:
     """What each flood may do to a server, whose job runs."""
 
-    def withstand(self, address, pid, answers, goes_on, wrap=None):
-        for flood in frames.FLOODS:
+    def withstand(self, address, pid, answers, goes_on, wrap=None, floods=frames.FLOODS):
+        for flood in floods:
             words = flood()
             with self.subTest(flood=flood.__name__):
                 watch = Watch(pid)
@@ -76,6 +97,19 @@ class Plaintext(JobTest, Floods):
         self.wait_for_rounds(50)
         self.withstand(strangers.address_of(self.server.control), self.server.process.pid,
                        lambda: self.server.ctl("job", "list"), lambda: self.wait_for_rounds(20))
+        self.assertTrue(all(w.poll() is None for w in self.workers))
+
+
+class OtherPorts(JobTest, Floods):
+    """The page's and the data plane's, which have bounds of their own."""
+    server_options = ("--http", "127.0.0.1:0")
+
+    def test_their_floods_cost_as_little(self):
+        self.start(2, "tcp")
+        for address, floods in ((strangers.address_of(self.server.http), PAGE_FLOODS),
+                                (("127.0.0.1", self.server.data), DATA_FLOODS)):
+            self.withstand(address, self.server.process.pid, lambda: self.server.ctl("job", "list"),
+                           lambda: self.wait_for_rounds(20), floods=floods)
         self.assertTrue(all(w.poll() is None for w in self.workers))
 
 
