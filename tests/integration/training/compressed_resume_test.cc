@@ -112,6 +112,13 @@ TEST_CASE("a compressed training that was resumed ends with the bits of one that
   CHECK_THAT(notes[1], Catch::Contains("train.resume: no ") && Catch::Contains("worker-1") &&
                            Catch::Contains("without what was kept back"));
   CHECK_FALSE(model_in(training.checkpoint) == whole);
+
+  // The job had more workers than it has.
+  std::filesystem::copy_file(residual_path(training.resume, kStop, 0),
+                             residual_path(training.resume, kStop, kWorkers));
+  const auto told = train_together(training);
+  CHECK_THAT(told[0], Catch::Contains("the job has 2 workers now") && Catch::Contains("worker-2") &&
+                          Catch::Contains("is dropped"));
 }
 
 TEST_CASE("what was kept back for another checkpoint is left out, and its user is told") {
