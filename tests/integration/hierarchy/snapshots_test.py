@@ -166,7 +166,7 @@ def main():
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("tests", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     slow_network.enter(MTU)
     processes.BIN, COUNT, SEED = arguments.bin, arguments.count, arguments.seed
     unittest.main(argv=[sys.argv[0], *arguments.tests], verbosity=2)
