@@ -153,7 +153,7 @@ void Daemon::reap_until_stopped() {
       std::clamp(options_.heartbeat_deadline / (2 * kHeartbeatsPerDeadline), kReapIntervalMin,
                  kReapIntervalMax);
   bool is_ready = true;
-  auto looked = std::chrono::steady_clock::now();          // for snapshots that expire
+  std::chrono::steady_clock::time_point looked;            // at snapshots that may expire
   while (!is_stopping_.load(std::memory_order_relaxed)) {  // pairs with the destructor
     if (is_ready == table_.views.is_draining()) service_->set_ready(is_ready = !is_ready);
     table_.reap();

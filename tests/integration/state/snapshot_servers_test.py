@@ -3,6 +3,7 @@
 Usage: snapshot_servers_test.py BIN
 """
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -28,11 +29,11 @@ class SnapshotServers(JobTest):
         self.servers = [self.server, Server("--state", self.folder / "state1")]
         self.addCleanup(self.servers[1].close)
 
-    def launch(self, job, *more, checkpoint=None):
+    def launch(self, job, *more, checkpoint=None, count=WORKERS):
         started = [processes.worker(
-            self.servers[0], index, WORKERS, "auto", "--server", self.servers[1].control, "--job", job,
+            self.servers[0], index, count, "auto", "--server", self.servers[1].control, "--job", job,
             *more, *(("--checkpoint", checkpoint) if checkpoint and index == 0 else ()))
-            for index in range(WORKERS)]
+            for index in range(count)]
         self.workers += started
         return started
 
@@ -88,6 +89,23 @@ class SnapshotServers(JobTest):
         self.stop(workers)
         self.check_goes_on(files, taken)
 
+    def test_a_job_that_waits_without_workers_goes_on_from_a_snapshot_with_more_of_them(self):
+        workers = self.trained("demo")
+        taken, files = self.snapshot("demo")
+        self.stop(workers)
+        more = WORKERS + 1
+        for server, file in zip(self.servers, files):
+            done = self.ctl(server, "job", "create", "again", "--workers", str(WORKERS))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            job_id = find(server.ctl("job", "inspect", "again"), "jobId")
+            done = self.ctl(server, "restore", file, "--as", "again", "--workers", str(more))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("it waited under that name without workers", done.stdout)
+            self.assertIn(f"its workers were {WORKERS} and are {more}", done.stdout)
+            self.assertEqual(find(server.ctl("job", "inspect", "again"), "jobId"), job_id)
+        self.finish(self.launch("again", "--max-steps", str(taken + 3), count=more))
+        self.assertEqual({self.rounds(server, "again") for server in self.servers}, {taken + 4})
+
     def test_a_snapshot_is_deleted_and_then_cannot_be_restored(self):
         workers = self.trained("demo")
         _, (file, _) = self.snapshot("demo")
@@ -103,6 +121,21 @@ class SnapshotServers(JobTest):
             self.assertIn(f'there is no snapshot "{file}"', refused.stderr)
         self.assertEqual(self.ctl(server, "snapshot").returncode, 2)
         self.assertEqual(self.ctl(server, "snapshot", "delete").returncode, 2)
+
+    def test_snapshots_of_jobs_that_are_over_expire(self):
+        kept = self.folder / "state2" / "snapshots"
+        (kept / "default").mkdir(parents=True)
+        (kept / "by hand").mkdir()
+        files = [kept / name / "gone.000000000007.safetensors" for name in ("default", "by hand")]
+        for file in files:
+            file.write_text("")
+            os.utime(file, (0, 0))
+        config = self.folder / "expires.textproto"
+        config.write_text(f'state_folder: "{self.folder / "state2"}" snapshots_expire_s: 3600')
+        server = Server("--config", config)
+        self.addCleanup(server.close)
+        until(lambda: not files[0].exists(), "a tenant's snapshot has expired")
+        self.assertTrue(files[1].exists())
 
     def test_it_goes_on_beside_the_job_that_was_copied_and_on_servers_with_other_loads(self):
         self.trained("demo")
