@@ -78,6 +78,23 @@ def adds(own):
         print(phub.numpy.push_pull(mine, "w", numpy.array([float(own)]))[0])
 
 
+def stops():
+    """Worker 1 asks for the end; both stop after the same step, which each prints."""
+    with client(rule="sum") as mine:
+        mine.register_keys([phub.Key("w", 2)])
+        assert mine.ending is None
+        step, is_last = 0, False
+        while not is_last:
+            step += 1
+            mine.push("w")
+            if step == 3 and mine.worker_index == 1:
+                mine.end("enough")
+            is_last = mine.is_last(step)
+            mine.wait("w")
+        assert mine.ending == "enough"
+        print(step, flush=True)
+
+
 def waits():
     """Worker 1 pushes nothing; worker 0 is interrupted in its wait, and says so."""
     mine = client(rule="sum", timeout=10 * DEADLINE)
@@ -192,6 +209,13 @@ class ClientTest(unittest.TestCase):
         with phub.Client(dataclasses.replace(mine.options)) as second:
             with self.assertRaisesRegex(phub.Error, 'ALREADY_EXISTS: .*"same" has all of its 1 workers.*another run.*PHUB_JOB'):
                 second.register_keys([phub.Key("w", 1)])
+
+    def test_all_stop_after_the_same_step(self):
+        ended = together(self, stops)
+        self.all_end_well(ended)
+        steps = {int(said) for _, said, _ in ended}
+        self.assertEqual(len(steps), 1, steps)
+        self.assertGreaterEqual(steps.pop(), 3)
 
     def one(self, **options):
         server = Server(cores=1)
