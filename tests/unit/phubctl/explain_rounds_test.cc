@@ -155,12 +155,12 @@ TEST_CASE("what a job that is over is told of going on is not refused") {
   Case c({});
   c.job.set_state(control::JOB_STATE_FAILED);
   c.job.mutable_spec()->set_name("mnist");
-  c.job.mutable_spec()->set_rule(control::UPDATE_RULE_MOMENTUM);
+  c.job.mutable_spec()->set_rule(control::RULE_MOMENTUM);
   CHECK_THAT(c.find("failed").cure, Contains("phubctl restore FILE --as mnist") &&
                                         Contains("--resume CHECKPOINT --restart-momentum"));
   c.job.set_state(control::JOB_STATE_ENDED);
   CHECK_THAT(c.find("ended").cure, Contains("--resume CHECKPOINT --restart-momentum"));
-  c.job.mutable_spec()->set_rule(control::UPDATE_RULE_SGD);
+  c.job.mutable_spec()->set_rule(control::RULE_SGD);
   CHECK_THAT(c.find("ended").cure, !Contains("phubctl restore"));
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
       {"optimizer { schedule { power: 3 } }", "optimizer.schedule.power:", "polynomial"},
       {"train { batch: 0 }", "train.batch: 0", "1 to 65536"},
       {"train { epochs: 0 }", "train.epochs:", "at least 1"},
-      {"train { threads: 0 }", "train.threads: 0", "1 to 1024"},
+      {"train { threads: 1025 }", "train.threads: 1025", "0 to 1024"},
       {"train { device: 1 }", "train.device:", "no effect"},
       {"train { devices: [0, 1] }", "train.devices:", "no effect"},
       {"train { backend: \"cuda\" device: 1 devices: [0, 1] }", "train.device:", "beside devices"},
