@@ -68,7 +68,7 @@ def say_when_in(function, text):
     threading.Thread(target=watch, daemon=True).start()
 
 
-def together(test, function, *arguments, workers=2):
+def together(test, function, *arguments, workers=2, deadline=DEADLINE):
     """Runs it in workers that have a server, and each other on MASTER_PORT. (status, output, error) of each."""
     server = Server(*processes.PATIENT, cores=1)
     test.addCleanup(server.close)
@@ -77,7 +77,7 @@ def together(test, function, *arguments, workers=2):
     ended = []
     for worker in running:
         try:
-            said, error = worker.communicate(timeout=DEADLINE)
+            said, error = worker.communicate(timeout=deadline)
         except subprocess.TimeoutExpired:
             for each in running:
                 each.kill()

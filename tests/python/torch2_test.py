@@ -10,7 +10,7 @@ import unittest
 import warnings
 
 import launched
-from launched import ROOT, temporary_folder, together
+from launched import DEADLINE, ROOT, temporary_folder, together
 
 try:
     import torch
@@ -28,6 +28,7 @@ from torch_cases import RANK, WORLD_SIZE  # noqa: E402
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 TAKES_BACKENDS_OF_PYTHON = (2, 14)  # and finds them without an import
 STEPS = 3
+GUARD = 2 * DEADLINE  # PyTorch 2 alone takes many seconds to be imported on a busy machine
 
 
 def begin(backend):
@@ -202,10 +203,10 @@ class Torch2Test(unittest.TestCase):
         folder = temporary_folder(self)
         if entry_points(folder):
             os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        for status, _, error in together(self, mixed):
+        for status, _, error in together(self, mixed, deadline=GUARD):
             self.assertEqual(status, 0, error)
         for backend in ("gloo", "phub"):
-            for status, _, error in together(self, all_of_it, folder, backend):
+            for status, _, error in together(self, all_of_it, folder, backend, deadline=GUARD):
                 self.assertEqual(status, 0, error)
         for rank in range(2):
             ours, expected = (torch.load(pathlib.Path(folder) / f"{backend}-{rank}.pt") for backend in ("phub", "gloo"))

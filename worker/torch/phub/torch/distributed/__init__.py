@@ -20,7 +20,8 @@ __all__ = ["Group", "monitored_barrier", "register"]
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """torch.distributed.monitored_barrier, which takes no backend but Gloo, for groups of "phub"; others are handed on.
+    """torch.distributed.monitored_barrier, which before 2.14 takes no backend but Gloo, for groups of "phub"; others are
+    handed on.
 
     Every rank of the group (None: the default one) calls it, one thread at a time. `timeout`: a timedelta, or seconds; None:
     the group's. Raises Error, a RuntimeError: at rank 0 the message names the first rank that did not come, with

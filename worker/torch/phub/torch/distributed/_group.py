@@ -248,7 +248,7 @@ class Calls:
         return self._begin([], call)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """As torch.distributed.monitored_barrier, which takes no backend but Gloo. `timeout`: a timedelta, or seconds."""
+        """As torch.distributed.monitored_barrier. `timeout`: a timedelta, or seconds."""
         seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
         self._monitor.wait(self._seconds if seconds is None else float(seconds), wait_all_ranks)
 
