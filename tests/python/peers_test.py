@@ -21,7 +21,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import phub.torch.distributed  # noqa: E402
-from phub.torch.distributed import _addresses, _board, _group, _peers, _trust  # noqa: E402
+from phub.torch.distributed import _addresses, _board, _group, _messages, _peers, _trust  # noqa: E402
 from torch_cases import RANK  # noqa: E402
 
 
@@ -155,6 +155,14 @@ class PeersTest(unittest.TestCase):
         with unittest.mock.patch.object(_addresses, "_of_interfaces", lambda: [("eth9", (socket.AF_INET, "10.9.8.7"))]), \
                 unittest.mock.patch.object(_addresses, "_ANYWHERE", ()), unittest.mock.patch.dict(os.environ, MASTER_ADDR=""):
             self.assertEqual(self.own_address("debian:7077", debian="127.0.1.1")[1], "10.9.8.7")
+
+    def test_a_port_is_opened_at_each_address_of_this_host(self):
+        """Also at those of one link, which a host has where IPv6 is on."""
+        for _, found in _addresses._of_interfaces():
+            with self.subTest(found):
+                door = _peers._Door(found, _trust.Trust(bytes(32)), 0, 2, _messages.Mailbox(1))
+                self.addCleanup(door.close)
+                socket.create_connection((found[1], door.port), timeout=DEADLINE).close()
 
     def test_an_address_of_one_link_has_each_hosts_zone(self):
         zone = socket.if_indextoname(1)

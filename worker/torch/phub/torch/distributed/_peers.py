@@ -55,7 +55,8 @@ class _Door:
         self._open: Dict[int, socket.socket] = {}  # by descriptor
         self._process = os.getpid()
         family, host = where
-        self._listener = socket.create_server((host, 0), family=family, backlog=min(size + 16, 4096))
+        address: Any = socket.getaddrinfo(host, 0, family, socket.SOCK_STREAM)[0][4]  # with the number of its zone
+        self._listener = socket.create_server(address, family=family, backlog=min(size + 16, 4096))
         self.port: int = self._listener.getsockname()[1]
         start(self._run, "phub peers")
 
