@@ -115,6 +115,22 @@ class PeersTest(unittest.TestCase):
                 with self.assertRaisesRegex(phub.Error, "no rank of the group"):
                     _peers._Ways._prove(ways, stream, 1, time.monotonic() + DEADLINE)
 
+    def test_who_is_displaced_by_strangers_tries_again(self):
+        trust = _trust.Trust(bytes(32))
+        door = _peers._Door((socket.AF_INET, "127.0.0.1"), trust, 1, 2, _messages.Mailbox(1))
+        self.addCleanup(door.close)
+        ways = unittest.mock.Mock(_rank=0, _patience=DEADLINE, _trust=trust)
+        tries = []
+
+        def prove(stream, *arguments):
+            tries.append(arguments)
+            if len(tries) < 3:
+                stream.shutdown(socket.SHUT_RDWR)
+            _peers._Ways._prove(ways, stream, *arguments)
+        ways._prove = prove
+        _peers._Ways._introduced(ways, "127.0.0.1", door.port, 1).close()
+        self.assertEqual(len(tries), 3)
+
     def test_a_job_of_another_run_is_refused(self):
         board = _board.Board(dist.HashStore())
         with unittest.mock.patch.dict(os.environ, PHUB_JOB="run-a"):

@@ -29,6 +29,7 @@ _HELLO = struct.Struct(f"<I{_NONCE_BYTES}s")  # who has connected, and what the 
 _PROOF_BYTES = 64
 _GREETING = 10.0  # seconds for who has connected to say who it is
 _STRANGERS_MAX = 32  # that have not said so yet, or as many as there are ranks
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds between two tries to be let in
 _PATIENCE = 2.0  # seconds for the threads when the interpreter ends
 
 
@@ -174,15 +175,23 @@ class _Ways:
         if is_loopback(host) and not is_here:
             raise Error(f"its address, {host}, holds on {machine} alone; give one that this host reaches in its "
                         "PHUB_PEER_ADDRESS")
+        return self._introduced(reachable(host, self._host, is_here), int(port), rank)
+
+    def _introduced(self, host: str, port: int, rank: int) -> socket.socket:
+        """Tries again where the other end closes the connection: it has only so many that have not proved who they are."""
         deadline = time.monotonic() + self._patience
-        stream = socket.create_connection((reachable(host, self._host, is_here), int(port)), timeout=self._patience)
-        try:
-            self._prove(stream, rank, deadline)
-        except BaseException:
-            stream.close()
-            raise
-        _settle(stream)
-        return stream
+        for pause in (*_PAUSES, None):
+            stream = socket.create_connection((host, port), timeout=max(0.001, deadline - time.monotonic()))
+            try:
+                self._prove(stream, rank, deadline)
+                _settle(stream)
+                return stream
+            except BaseException as failure:
+                stream.close()
+                if not isinstance(failure, OSError) or pause is None:
+                    raise
+            threading.Event().wait(pause)
+        raise AssertionError("the last try returns, or raises")
 
     def _prove(self, stream: socket.socket, rank: int, deadline: float) -> None:
         hello = _HELLO.pack(self._rank, secrets.token_bytes(_NONCE_BYTES))
