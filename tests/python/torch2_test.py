@@ -133,6 +133,15 @@ def compiled():
     return [each.detach() for each in model.parameters()]
 
 
+def quantized():
+    """PyTorch's hook gathers in the callback of a gather, and waits there; Gloo hangs in it."""
+    from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks
+    model = torch.nn.parallel.DistributedDataParallel(cases.make())
+    model.register_comm_hook(dist.group.WORLD, quantization_hooks.quantization_perchannel_hook)
+    cases.loss_of(model, cases.part(0)).backward()
+    assert all(each.grad.isfinite().all() and each.grad.abs().sum() > 0 for each in model.parameters())
+
+
 def plain(tensor):
     """Without the subclass that a functional collective returns, which waits when it is used."""
     return torch.tensor(tensor.detach().tolist())
@@ -144,6 +153,8 @@ def all_of_it(folder, backend):
     for call, *arguments in ((collectives,), (groups,), (functional,), (mesh,), (compiled,), (sharded, f"{folder}/saved-{backend}")):
         if VERSION >= (2, 6) or call not in (mesh, sharded):
             results[call.__name__] = [plain(each) for each in call(*arguments)]
+    if backend == "phub" and VERSION >= (2, 6):
+        quantized()
     torch.save(results, pathlib.Path(folder) / f"{backend}-{RANK}.pt")
     dist.barrier()
     if backend == "phub" and VERSION >= TAKES_BACKENDS_OF_PYTHON:
