@@ -6,18 +6,16 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace phub {
 namespace {
 
 constexpr std::size_t kColumns = 80;
-constexpr std::string_view kGap = "   ";  // between two columns
-constexpr std::size_t kContinuedBy = 4;   // columns more than where a command line begins
-constexpr std::string_view kGoesOn = " \\";
+constexpr std::size_t kContinuedBy = 4;  // columns more than the command line's beginning
 
 std::string names_of(const std::set<CLI::Option*>& options) {
   std::vector<std::string> names;
@@ -26,86 +24,87 @@ std::string names_of(const std::set<CLI::Option*>& options) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// How the rest of a line that is too long follows.
-struct Continuation {
-  std::size_t indent = 0;
-  std::string_view mark = {};  // at the end of the line before
-};
-
-// "  --option TYPE      Description" goes on below "Description", an example behind a backslash.
-Continuation continuation_of(std::string_view line) {
-  const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
-  const std::size_t gap = line.rfind(kGap, kColumns);
-  if (gap != std::string_view::npos && gap > begin) {
-    const std::size_t column = line.find_first_not_of(' ', gap);
-    if (column < kColumns * 3 / 4) return {.indent = column};
+// The words with single spaces between, in lines of at most `columns`; a longer word has its own.
+std::string wrapped(const std::string& text, std::size_t columns) {
+  std::istringstream words(text);
+  std::string lines;
+  std::size_t used = 0;
+  for (std::string word; words >> word; used += word.size()) {
+    if (used > 0 && used + 1 + word.size() > columns) {
+      lines += '\n';
+      used = 0;
+    } else if (used > 0) {
+      lines += ' ';
+      ++used;
+    }
+    lines += word;
   }
-  if (begin > 0 && line.substr(begin).starts_with("phub")) {
-    return {.indent = begin + kContinuedBy, .mark = kGoesOn};
-  }
-  return {.indent = begin};
+  return lines;
 }
 
-// Where the rest of a line that is too long begins: behind the last blank or comma that lets the
-// line before fit. Its size: nowhere.
-std::size_t end_of_first(std::string_view line, const Continuation& next_line) {
-  const std::size_t indent = next_line.indent;
-  const std::size_t blank = line.rfind(' ', kColumns - next_line.mark.size());
-  if (blank != std::string_view::npos && blank > indent) return blank + 1;
-  const std::size_t comma = line.rfind(',', kColumns - 1);
-  if (comma != std::string_view::npos && comma > indent) return comma + 1;
-  const std::size_t next = line.find(' ', kColumns);
-  return next == std::string_view::npos ? line.size() : next + 1;
-}
-
-// Appends the lines that `line` makes but the last, which is returned.
-std::string append_wrapped(std::string line, std::string& text) {
-  const Continuation next_line = continuation_of(line);
+std::string command_line(std::string line) {
+  const std::string indented(line.find_first_not_of(' ') + kContinuedBy, ' ');
+  std::string lines;
   while (line.size() > kColumns) {
-    const std::size_t end = end_of_first(line, next_line);
-    if (end == line.size()) break;
-    std::string first = line.substr(0, end);
-    first.erase(first.find_last_not_of(' ') + 1);
-    text += first;
-    text += next_line.mark;
-    text += '\n';
-    const std::size_t rest = std::min(line.find_first_not_of(' ', end), line.size());
-    line = std::string(next_line.indent, ' ') + line.substr(rest);
+    const std::size_t cut = line.rfind(' ', kColumns - 2);
+    if (cut == std::string::npos || cut < indented.size()) break;
+    lines += line.substr(0, cut) + " \\\n";
+    line = indented + line.substr(cut + 1);
   }
-  return line;
+  return lines + line;
 }
 
-// Of prose: an empty line ends it, and a line that is indented is none.
-bool is_prose(std::string_view line) { return !line.empty() && line.front() != ' '; }
-
-std::string wrapped(std::string_view text) {
-  std::string narrow;
-  std::string rest;  // of a line of prose that was too long: the next one goes on behind it
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line(text.substr(begin, end - begin));
-    if (!rest.empty() && is_prose(line)) {
-      line = rest + " " + line;
-    } else if (!rest.empty()) {
-      narrow += rest + "\n";
+// Lines that follow each other are a paragraph; those that begin with a blank are command lines.
+std::string fitted(const std::string& text) {
+  std::istringstream lines(text);
+  std::string out, paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) out += wrapped(paragraph, kColumns) + '\n';
+    paragraph.clear();
+  };
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.front() != ' ') {
+      paragraph += line + '\n';
+      continue;
     }
-    const std::size_t before = narrow.size();
-    rest = append_wrapped(std::move(line), narrow);
-    if (narrow.size() == before || !is_prose(rest) || end == text.size()) {
-      narrow += rest;
-      rest.clear();
-      if (end < text.size()) narrow += '\n';
-    }
-    begin = end + 1;
+    end_paragraph();
+    out += (line.empty() ? line : command_line(line)) + '\n';
   }
-  return narrow;
+  end_paragraph();
+  return out;
+}
+
+// "--rule TEXT:{sum,mean}" is "--rule TEXT", and its text begins with "sum or mean: ".
+void move_choices(std::string& name, std::string& text) {
+  const std::size_t begin = name.find(":{");
+  const std::size_t end = name.find('}', begin);
+  if (begin == std::string::npos || end == std::string::npos) return;
+  std::string choices = name.substr(begin + 2, end - begin - 2);
+  name.erase(begin, end + 1 - begin);
+  const std::size_t last = choices.rfind(',');
+  if (last != std::string::npos) choices.replace(last, 1, " or ");
+  for (std::size_t at = 0; (at = choices.find(',', at)) != std::string::npos; ++at) {
+    choices.insert(at + 1, 1, ' ');
+  }
+  text = choices + ": " + text;
 }
 
 class Format final : public CLI::Formatter {
  public:
-  std::string make_help(const CLI::App* app, std::string name,
-                        CLI::AppFormatMode mode) const override {
-    return wrapped(CLI::Formatter::make_help(app, std::move(name), mode));
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string name = make_option_name(option, is_positional) + make_option_opts(option);
+    std::string text = make_option_desc(option);
+    if (2 + name.size() > kColumns) move_choices(name, text);
+    return entry(name, text);
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_display_name(true), command->get_description());
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return fitted(CLI::Formatter::make_description(app));
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    return fitted(CLI::Formatter::make_footer(app));
   }
 
   // What goes with it and what does not is in the description, which has room.
@@ -122,6 +121,14 @@ class Format final : public CLI::Formatter {
     add("only with", option->get_needs());
     add("not with", option->get_excludes());
     return text;
+  }
+
+ private:
+  std::string entry(const std::string& name, const std::string& text) const {
+    std::ostringstream out;
+    CLI::detail::format_help(out, name, wrapped(text, kColumns - get_column_width()),
+                             get_column_width());
+    return out.str();
   }
 };
 

@@ -8,10 +8,11 @@
 
 namespace phub {
 
-// For CLI::App::formatter, before the first subcommand is added. What is longer goes on below where
-// it began, or, where a line has columns, below the last one. An example, which begins with the name
-// of a program, goes on behind a backslash. Prose that is not indented goes on before its next line.
-// A word that is longer stays. What an option needs and excludes is in its description.
+// For CLI::App::formatter, before the first subcommand is added. Lines of a description or a footer
+// that follow each other are one paragraph, broken at words; those that begin with a blank are
+// command lines, which are continued behind a backslash. In CLI11's lists the text goes on below
+// itself. A word that is longer stays. What an option needs and excludes is in its text, and so are
+// its choices where they are too long for the line of its name.
 std::shared_ptr<CLI::FormatterBase> help_format();
 
 }  // namespace phub

@@ -117,6 +117,21 @@ TEST_CASE("the nearest word is at most so many edits away") {
   CHECK_FALSE(nearest_word("x", {}));
 }
 
+TEST_CASE("a paragraph of help ends before what follows it, and long choices go into the text") {
+  CLI::App app(std::string(30, 'd') + "\n" + std::string(60, 'e') + " end", "tool");
+  app.formatter(help_format());
+  CLI::App* const run = app.add_subcommand("run", "words");
+  std::string shape;
+  run->add_option("--shape", shape, std::string(45, 't') + " and what it does")
+      ->check(CLI::IsMember({std::string(40, 'a'), std::string(30, 'b'), std::string("c")}));
+  CHECK_THAT(app.help(),
+             Contains(std::string(30, 'd') + "\n" + std::string(60, 'e') + " end\nUsage: "));
+  const std::string pad = "\n" + std::string(30, ' ');
+  CHECK_THAT(run->help(), Contains("--shape TEXT" + std::string(16, ' ') + std::string(40, 'a') +
+                                   "," + pad + std::string(30, 'b') + " or c:" + pad +
+                                   std::string(45, 't') + " and" + pad + "what it does\n"));
+}
+
 TEST_CASE("help fits a terminal, and goes on below where a description begins") {
   CLI::App app("", "tool");
   app.formatter(help_format());
