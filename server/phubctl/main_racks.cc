@@ -69,7 +69,7 @@ CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job) {
           ->needs(racks);
   sub.add_option("--rack-dense-below", compress.dense_below,
                  "Keys with fewer elements go whole; left out: 4096")
-      ->type_name("ELEMENTS")
+      ->type_name("N")
       ->needs(density);
   declare_plan_options(sub, job.plan, racks);
   return racks;
