@@ -94,7 +94,7 @@ void declare_server(CLI::App& app, Arguments& options, Command& command) {
                                     "  phubctl server stats\n"
                                     "  phubctl --server 10.0.0.7:7077 --json server stats");
   server.require_subcommand(1);
-  server.add_subcommand("stats", "Load, memory, connections and dropped input")
+  server.add_subcommand("stats", "Load, memory, connections, certificates and dropped input")
       ->callback([&command] { command = print_statistics; });
   CLI::App& drain_command = add_subcommand(
       app, "drain", "Take no new jobs from now on",

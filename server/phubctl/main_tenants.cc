@@ -14,15 +14,22 @@ struct TenantArguments {
 
 void declare_quotas(CLI::App& command, TenantOptions& tenant) {
   command.add_option("name", tenant.name, "Name of the tenant")->required();
-  command.add_option("--memory-mib", tenant.memory_mib, "That its live jobs may pin; 0: no bound")
+  command
+      .add_option("--memory-mib", tenant.memory_mib,
+                  "Memory that its live jobs may pin; 0: no bound")
       ->type_name("MIB");
-  command.add_option("--disk-mib", tenant.disk_mib, "That its snapshots may take; 0: no bound")
+  command
+      .add_option("--disk-mib", tenant.disk_mib, "Disk that its snapshots may take; 0: no bound")
       ->type_name("MIB");
   command
       .add_option("--connections", tenant.connections,
-                  "Workers x tcp_streams x cores of live jobs; 0: no bound")
+                  "Workers x tcp_streams x cores of live jobs; 0: no quota, which is half of the "
+                  "server's beside other tenants")
       ->type_name("N");
-  command.add_option("--jobs", tenant.jobs, "Live jobs; 0: no bound")->type_name("N");
+  command
+      .add_option("--jobs", tenant.jobs,
+                  "Live jobs; 0: no quota, which is half of the server's beside other tenants")
+      ->type_name("N");
   command
       .add_option("--weight", tenant.weight,
                   "Its share of a core beside other tenants' (1 to 1000), for jobs from now on")
@@ -54,7 +61,11 @@ void declare_changes(CLI::App& tenants, const std::shared_ptr<TenantArguments>& 
 void declare_tokens(CLI::App& tenants, const std::shared_ptr<TenantArguments>& options,
                     Command& command) {
   CLI::App& tokens =
-      *tenants.add_subcommand("token", "What tenants, observers and administrators show");
+      add_subcommand(tenants, "token", "What tenants, observers and administrators show",
+                     "Examples:\n"
+                     "  phubctl tenant token create vision --save pki/worker/token\n"
+                     "  phubctl tenant token list\n"
+                     "  phubctl tenant token revoke 7");
   tokens.require_subcommand(1);
   TokenOptions& token = options->token;
   CLI::App& create =
@@ -68,7 +79,7 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<TenantArguments>& o
   create.add_option("--label", token.label, "For people, in lists and in the audit log");
   create
       .add_option("--lifetime-hours", token.lifetime_hours,
-                  "A minute (0.0167) to 100 years; 0: until it is revoked")
+                  "A second (0.0003) to 100 years (876000); 0: until it is revoked")
       ->capture_default_str();
   create.add_option("--save", token.save, "Write it there, readable for you only")
       ->type_name("FILE");
@@ -95,8 +106,12 @@ void declare_tenants(CLI::App& app, Command& command) {
                      "  phubctl tenant list");
   tenants.require_subcommand(1);
   declare_changes(tenants, options, command);
-  tenants.add_subcommand("list", "All tenants, and what they use of their quotas")
-      ->callback([&command] { command = list_tenants; });
+  add_subcommand(tenants, "list", "All tenants, and what they use of their quotas",
+                 "Examples:\n"
+                 "  phubctl tenant list\n"
+                 "  phubctl --json tenant list\n\n"
+                 "With a tenant's token it lists that tenant.")
+      .callback([&command] { command = list_tenants; });
   CLI::App& inspect = add_subcommand(tenants, "inspect", "A tenant, its tokens and its jobs",
                                      "Example:\n  phubctl tenant inspect vision");
   inspect.add_option("name", options->tenant.name, "Name of the tenant")->required();

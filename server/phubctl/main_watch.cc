@@ -27,7 +27,7 @@ void declare_top(CLI::App& app, Command& command) {
 
 void declare_explain(CLI::App& jobs, Command& command) {
   CLI::App& sub = add_subcommand(
-      jobs, "explain", "Why is a step of the job slow?",
+      jobs, "explain", "Why is a step of the job slow, or why has it failed?",
       "Examples:\n"
       "  phubctl job explain mnist\n"
       "  phubctl --json job explain mnist\n"

@@ -10,9 +10,9 @@ const SOON_SECONDS = 30 * 86400;
 const now = () => Date.now() / 1000;
 const note = (key, text) => h("p", {class: "note", "data-key": key}, text);
 
-// "3 of 10"; a quota of 0 is no bound.
+// "3 of 10"; a quota of 0 is none: the server has bounds of its own.
 function use(used, quota, shown) {
-  if (quota === 0) return h("span", {}, shown(used), h("span", {class: "dim"}, " no bound"));
+  if (quota === 0) return h("span", {}, shown(used), h("span", {class: "dim"}, " no quota"));
   return h("span", {class: used >= NEAR * quota ? "near" : null}, `${shown(used)} of ${shown(quota)}`);
 }
 
