@@ -54,6 +54,7 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
   const auto post = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
     PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.views.tenant_of(identity));
+    reactor->StartSendInitialMetadata();  // as of a start
     return threads_.work.post(tenant, [this, identity, context, request, reply, reactor] {
       // Executed now it would take the place of a later one.
       if (context->IsCancelled()) {
@@ -92,6 +93,7 @@ grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* 
     PHUB_RETURN_IF_ERROR(table_.members.note_transport(
         identity, printable(request->transport_reason(), kReasonCharsMax)));
     reactor = new WaitingStart(table_, identity);  // deletes itself when the call is done
+    reactor->StartSendInitialMetadata();  // it may wait for long: who is admitted is known at once
     reactor->begin(std::chrono::milliseconds(request->timeout_ms()), *reply);
     return {};
   };
@@ -180,6 +182,7 @@ grpc::ServerUnaryReactor* RendezvousService::Snapshot(grpc::CallbackServerContex
   auto* const reactor = context->DefaultReactor();
   Status posted;
   if (job) {
+    reactor->StartSendInitialMetadata();  // as of a start
     posted = snapshot(*context, *job, *request, *reply, *reactor);
   } else {
     posted = threads_.door.post(kNobodyYet, [this, context, reactor, error = job.error()] {

@@ -72,6 +72,7 @@ void SnapshotService::admit_take(grpc::CallbackServerContext& context,
   const Result<Principal> caller = authorizer_.authorize(&context, Right::kChangeJobs, kTakeAction);
   if (!caller) return reactor.Finish(to_grpc(caller.error()));
   if (const Status named = check_names(request); !named.ok()) return reactor.Finish(to_grpc(named));
+  reactor.StartSendInitialMetadata();  // it may wait for long: who is admitted is known at once
   const JobName name{namespace_of(*caller, request.tenant()), request.name()};
   const auto find = [this, name, sees = can_see(*caller, name.tenant)]() -> Result<JobView> {
     if (!sees) return unknown_job(to_string(name));
