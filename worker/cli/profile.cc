@@ -50,11 +50,10 @@ Steps train on one batch of noise, without loss scale and accumulation. Times ar
 steps. push is the handing over of a layer's gradients while backward goes on; without servers the
 whole update is in it. wait is what a layer's forward waited for its parameters. Operations are counted as in
 `phub-worker model`, and compared with --peak-gflops, or with the most that the backend reaches here
-on the same threads: in the product of two 1024 x 1024 matrices (the reference backend: 256 x 256),
-or in one of the layers. Memory, after
-the paper "TBD" (2018): workspace is what the backend allocated beside the feature maps, dynamic the
-optimizer's state in this process and the batch. --trace has the JSON of --json in it, as
-"phub_profile": by layer the durations and its keys' bytes.
+on the same threads: in the product of two 1024 x 1024 matrices (the reference backend: 256 x 256), or
+in one of the layers. Memory is divided as the paper "TBD" (2018) does: workspace is what the backend
+allocated beside the feature maps, dynamic the optimizer's state in this process and the batch.
+--trace has the JSON of --json in it, as "phub_profile": by layer the durations and its keys' bytes.
 On a GPU each step of its list is timed by itself: a convolution with what is fused into it, or a
 kernel. Roof is the share of the time that its bytes, at the speed of a copy on the device, and its
 operations, at --peak-gflops, need at least.
