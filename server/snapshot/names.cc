@@ -34,6 +34,25 @@ std::string plain_job(const std::string& job) {
   return fmt::format("{}~{:016x}", name.substr(0, kCharactersMax), hash);
 }
 
+// The inverse of plain_job and of a folder's name, without what tells cut names and tenants of one
+// name apart.
+std::string written_name(std::string_view text) {
+  text = text.substr(0, text.find('~'));
+  std::string name;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      name += static_cast<char>(byte);
+      i += 2;
+    } else {
+      name += text[i];
+    }
+  }
+  return name;
+}
+
 }  // namespace
 
 // The job's name has no other dots than those here.
@@ -62,5 +81,22 @@ std::string snapshot_file_of(const std::string& job, std::uint64_t round, Asker 
   return fmt::format("{}{:012}{}", snapshot_prefix_of(job), round,
                      asked_by == Asker::kWorker ? kWorkerSuffix : kSnapshotSuffix);
 }
+
+std::optional<SnapshotName> parse_snapshot_name(std::string_view file) {
+  for (const std::string_view suffix : {kWorkerSuffix, kSnapshotSuffix}) {
+    if (!file.ends_with(suffix)) continue;
+    file.remove_suffix(suffix.size());
+    const std::size_t dot = file.rfind('.');
+    if (dot == std::string_view::npos) return {};
+    SnapshotName known{.job = written_name(file.substr(0, dot))};
+    const char* const end = file.data() + file.size();
+    const auto parsed = std::from_chars(file.data() + dot + 1, end, known.round);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return {};
+    return known;
+  }
+  return {};
+}
+
+std::string tenant_of_snapshot_folder(std::string_view folder) { return written_name(folder); }
 
 }  // namespace phub::server

@@ -26,4 +26,14 @@ std::optional<std::uint32_t> tenant_id_of_folder(const std::string& folder);
 std::string snapshot_prefix_of(const std::string& job);
 std::string snapshot_file_of(const std::string& job, std::uint64_t round, Asker asked_by);
 
+// What a file's name says; the end of a very long job's name is cut.
+struct SnapshotName {
+  std::string job;
+  std::uint64_t round = 0;
+};
+// Of a file without its folder. None: no snapshot has such a name.
+std::optional<SnapshotName> parse_snapshot_name(std::string_view file);
+// The tenant's name, cut as a job's, or another folder's name.
+std::string tenant_of_snapshot_folder(std::string_view folder);
+
 }  // namespace phub::server
