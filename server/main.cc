@@ -62,23 +62,22 @@ void declare(CLI::App& app, Overrides& overrides) {
       "phub-server: a parameter server. It sums the gradients that workers send, applies the\n"
       "update rule on pinned cores, and answers with the new parameters.");
   app.footer(
-      "Examples:\n"
-      "  phub-server                                    half of the CPUs, control port 7077\n"
-      "  phub-server --config configs/server.textproto  as the file says\n"
-      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --credentials pki/server \\\n"
-      "      --state /var/lib/phub                      for workers on other machines, with TLS "
-      "and\n"
-      "                                                 tokens (`phubctl pki init pki` makes the "
-      "files)\n"
-      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext --tokens off\n"
-      "                                                 the same where everybody may do "
-      "everything\n\n"
+      "Half of the CPUs, control port 7077; then as a file says:\n"
+      "  phub-server\n"
+      "  phub-server --config configs/server.textproto\n\n"
+      "For workers on other machines, with TLS and tokens; `phubctl pki init pki` makes the "
+      "files:\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --credentials pki/server --state "
+      "/var/lib/phub\n\n"
+      "The same where everybody may do everything:\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext --tokens off\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
       "` http=HOST:PORT` at the end if it serves the page. Logs go to\n"
       "standard error. SIGTERM or SIGINT drains: no new jobs; workers of running ones are told to\n"
-      "stop and to write their checkpoints, within drain_timeout_ms; a second signal ends at once.\n"
+      "stop and to write their checkpoints, within drain_timeout_ms; a second signal ends at "
+      "once.\n"
       "SIGHUP reads certificates and revocations again. Look at it with `phubctl server stats`.\n"
-      "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
+      "\nExit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
   app.add_option("--config", overrides.config_path,
                  "Configuration file (textproto); its fields are in proto/config/*.proto")
       ->type_name("FILE");

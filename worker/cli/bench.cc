@@ -48,6 +48,7 @@ A step is forward, loss, backward and the update (Nesterov) of all parameters, o
 in memory, without an input pipeline. With --server a server makes the update, and its time is that of
 the pushes and the waits; else this process makes it, on its GPU if it has one. Times are medians over
 the steps, with the smallest and the largest. Operations are counted as in `phub-worker model`.
+
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
 struct StepSpread {

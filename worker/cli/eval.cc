@@ -34,7 +34,9 @@ Examples:
 
 The test images of the configuration's data, each as it is, through its model, without a server.
 --logits writes the last layer's numbers, a row for each image in the data set's order, as the tensor
-"logits" of a safetensors file. Exit status: 0, 1 failed, 2 wrong usage, configuration or checkpoint.)";
+"logits" of a safetensors file.
+
+Exit status: 0, 1 failed, 2 wrong usage, configuration or checkpoint.)";
 
 void print(const EvalArguments& arguments, const train::SessionOptions& options,
            const std::string& checkpoint, const train::Evaluation& result) {

@@ -42,7 +42,9 @@ Examples:
 
 Operations are those of convolutions and inner products; a multiply-add is 2. Backward takes twice
 the forward's, less the input gradient of what reads the image. The fields of a description are in
-proto/network.proto. Exit status: 0, or 2 for a wrong usage or description.)";
+proto/network.proto.
+
+Exit status: 0, or 2 for a wrong usage or description.)";
 
 std::string list_text() {
   std::string text = fmt::format("{:<16}  {:>13}  {:>7}  {:>12}  {}\n", "model", "image", "classes",

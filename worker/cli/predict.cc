@@ -38,6 +38,7 @@ Images are binary PGM (grey) or PPM (colours) files with 8 bits a channel, of
 the size and channels that the model takes; they are normalised as the
 configuration's data is. One line for each image: its file, and the classes that
 are likeliest, by their numbers, with the softmax of the logits.
+
 Exit status: 0, 1 failed, 2 wrong usage, configuration, checkpoint or image.)";
 
 std::string describe(std::uint32_t channels, std::uint32_t height, std::uint32_t width) {

@@ -57,6 +57,7 @@ allocated beside the feature maps, dynamic the optimizer's state in this process
 On a GPU each step of its list is timed by itself: a convolution with what is fused into it, or a
 kernel. Roof is the share of the time that its bytes, at the speed of a copy on the device, and its
 operations, at --peak-gflops, need at least.
+
 Exit status: 0, 1 failed, 2 wrong usage or configuration.)";
 
 Result<WorkerConfig> config_of(const ProfileArguments& arguments) {

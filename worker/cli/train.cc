@@ -32,6 +32,7 @@ waiting for the exchange. The first SIGINT or SIGTERM of any worker ends the tra
 stop after the same step, worker 0 writes the checkpoint, and all leave the job. So does a server
 that is stopped or drained. The last line then says after which step, and why. A second signal
 ends the process.
+
 Exit status: 0 trained, or stopped as asked with the checkpoint written; 1 failed, or the checkpoint
 of an asked stop could not be written; 2 wrong usage or configuration.)";
 

@@ -43,6 +43,7 @@ images (of a product, for weights) as they lie in memory (nhwc, oi) and in the l
 best (any; the reorders count), and by this project's own kernel (own), all in turn. The first of them is kept unless another is 3 % faster
 in the median and faster in three quarters of the rounds.
 What is in the cache is not measured again: remove the file to do so.
+
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
 Result<std::unique_ptr<nn::Executor>> make(const TuneArguments& arguments,
