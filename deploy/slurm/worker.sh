@@ -4,8 +4,8 @@
 #
 #   sbatch --nodes 2 --ntasks-per-node 1 deploy/slurm/train.sh deploy/slurm/worker.sh configs/mnist.textproto CHECKPOINT
 #
-# SIGTERM ends its training after the current step, with a checkpoint, and a snapshot where train.snapshot says so; the
-# servers live until that is done. PHUB_RESUME_OPTIONS: more options where it goes on, as --restart-momentum.
+# SIGTERM ends its training after a step that all workers agree on, with a checkpoint, and a snapshot where
+# train.snapshot says so; the servers live until that is done. PHUB_RESUME_OPTIONS: more options where it goes on, as --restart-momentum.
 set -eu
 if [ $# -lt 2 ]; then
   echo "wanted: CONFIG CHECKPOINT; as in: sbatch train.sh worker.sh configs/mnist.textproto mnist.safetensors" >&2

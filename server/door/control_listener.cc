@@ -160,7 +160,9 @@ class AsioControlListener final : public ControlListener {
   }
 
   void start(Serve serve, Divert divert) override {
-    served_.serve_with(std::move(serve));
+    served_.serve_with([this, serve = std::move(serve)](UniqueFd grpc_end) {
+      if (!has_stopped_) serve(std::move(grpc_end));  // or nobody is there any more
+    });
     divert_ = std::move(divert);
     for (auto& door : doors_) door->open();
     look();

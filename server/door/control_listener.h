@@ -34,8 +34,8 @@ struct ControlListenerOptions {
   // Of them one tenant's; 0: half. Two tenants leave as much to each other, and a tenant of a
   // thousand workers has enough.
   std::size_t known_of_payer_max = 0;
-  // What a stranger may send before it is turned out. A caller is known long before, and 512 such
-  // strangers take half of what gRPC may hold.
+  // What a stranger may send before it is turned out. A caller is known long before; how much
+  // of it may be with gRPC at once is the pump's to say (pump/frame_gate.h).
   std::uint64_t stranger_bytes_max = std::uint64_t{1} << 20;
   // What a known connection may have sent beyond its whole messages. The largest message is a
   // quarter of it, and 2,000 such connections take what gRPC may hold.

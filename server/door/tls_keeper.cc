@@ -89,7 +89,7 @@ class FileTlsKeeper final : public TlsKeeper {
   }
 
   TlsContext context() const override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(context_mutex_);
     return context_;
   }
 
@@ -113,8 +113,12 @@ class FileTlsKeeper final : public TlsKeeper {
   Status take() {
     if (!crl_folder_.empty()) PHUB_RETURN_IF_ERROR(check_crl_names(crl_folder_));
     PHUB_ASSIGN_OR_RETURN(const ServerTls tls, read_server_tls(files_));
-    PHUB_ASSIGN_OR_RETURN(context_,
+    PHUB_ASSIGN_OR_RETURN(TlsContext made,
                           make_tls_context(tls, require_client_certificates_, crl_folder_));
+    {
+      const std::lock_guard lock(context_mutex_);
+      context_ = std::move(made);
+    }
     ++generation_;
     expiries_ = {{"certificate", tls.certificate_expires_unix_s}, {"ca", tls.ca_expires_unix_s}};
     warned_ = {};
@@ -139,10 +143,12 @@ class FileTlsKeeper final : public TlsKeeper {
   const TlsFiles files_;
   const bool require_client_certificates_;
   const std::string crl_folder_;
+  // Of context_ alone: who asks for it moves everybody's bytes, and look() may wait for a disk.
+  mutable std::mutex context_mutex_;
+  TlsContext context_;
   mutable std::mutex mutex_;  // all below
   Seen seen_;
   std::uint64_t generation_ = 0;
-  TlsContext context_;
   std::vector<CertificateExpiry> expiries_;
   system_clock::time_point warned_;
   std::optional<Ticker> ticker_;  // last: it uses the others

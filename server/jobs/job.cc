@@ -44,12 +44,8 @@ std::string to_string(const JobName& job) {
   return job.tenant == kDefaultTenant ? job.name : job.tenant + "/" + job.name;
 }
 
-Status check_run(Job& job, const std::string& run) {
-  if (run.empty() || run == job.run) return {};
-  if (job.run.empty() || job.members.empty()) {
-    job.run = run;
-    return {};
-  }
+Status check_run(const Job& job, const std::string& run) {
+  if (run.empty() || run == job.run || job.run.empty() || job.members.empty()) return {};
   return {Code::kAlreadyExists,
           fmt::format("job \"{}\" is another run's, of which is {}; wait for it to end, or choose "
                       "another name",

@@ -200,7 +200,7 @@ inline std::string label(const Job& job) { return to_string(name_of(job)); }
 std::string describe(const Member& member);
 // Two runs may call their jobs the same, and each could get a part of the other's ranks. So a job
 // takes workers of one run, that of the first worker that says one, and workers that say none.
-Status check_run(Job& job, const std::string& run);
+Status check_run(const Job& job, const std::string& run);
 
 // Whether every worker of this rack is connected to each of this server's `cores`, and this server
 // to the other racks'.

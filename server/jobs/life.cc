@@ -280,7 +280,7 @@ void JobLife::set_last_step(Job& job, std::uint64_t last_step) {
 void JobLife::take_end_words(Job& job, Member& member, const EndWords& words) {
   announce_end(job, words.wanted);
   if (member.rack.empty() && member.index == 0) set_last_step(job, words.last_step);
-  member.known_last_step = words.known_last_step;
+  if (words.known_last_step != 0) member.known_last_step = words.known_last_step;
   if (job.end.last_step != 0) tell_racks_of_end(job);
 }
 

@@ -87,7 +87,9 @@ Result<Identity> JobMembers::join(const JoinArguments& arguments) {
   JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_to_join(lock, arguments));
   PHUB_RETURN_IF_ERROR(check_run(*job, arguments.run));
-  return admit(*job, arguments, secret);
+  Result<Identity> admitted = admit(*job, arguments, secret);
+  if (admitted && !arguments.run.empty()) job->run = arguments.run;
+  return admitted;
 }
 
 Result<std::shared_ptr<Job>> JobMembers::base_of(const JoinArguments& arguments) const {

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -150,6 +152,11 @@ bool is_left_alone(const UniqueFd& socket) {
   char byte = 0;
   return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) == -1 &&
          (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+std::size_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 UniqueFd known_caller(const ListenerRig& rig, const std::string& payer = "") {
@@ -325,6 +332,30 @@ TEST_CASE("gRPC's name of a connection leads to its address until gRPC has close
   rig.echo.served.clear();
   const auto guard = std::chrono::steady_clock::now() + 2min;
   while (rig.peers.find(peer)) {
+    REQUIRE(std::chrono::steady_clock::now() < guard);
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("a client that takes nothing and goes after gRPC has gone leaves nothing open") {
+  ListenerRig rig;
+  const std::size_t before = open_files();
+  UniqueFd client = rig.reach();
+  REQUIRE(speak(client));
+  REQUIRE(reply(client) == 'k');
+  const std::string frames(kFrameHeadBytes * 1000, '\0');
+  int full = 0;  // times in a row that there was no room
+  while (full < 10'000) {
+    const ssize_t sent =
+        ::send(rig.echo.served.back().get(), frames.data(), frames.size(), MSG_DONTWAIT);
+    full = sent < 0 ? full + 1 : 0;
+    std::this_thread::yield();
+  }
+  REQUIRE(send_all(client, data(500)));
+  rig.echo.served.clear();
+  client.reset();
+  const auto guard = std::chrono::steady_clock::now() + 2min;
+  while (open_files() != before) {
     REQUIRE(std::chrono::steady_clock::now() < guard);
     std::this_thread::yield();
   }

@@ -107,8 +107,8 @@ void Pump::step() {
     has_moved = move_up() || has_moved;
     if (state_ == State::kOver || state_ == State::kLingering) return;
   }
-  if (client_is_over_ && admitted_ == 0) return close();
-  if (grpc_is_over_ && down_.empty()) return linger();
+  if (client_is_over_ && (admitted_ == 0 || grpc_is_over_)) return close();
+  if (grpc_is_over_ && (down_.empty() || Clock::now() >= deadline_)) return linger();
   if (has_moved) return boost::asio::post(context_, [self = shared_from_this()] { self->step(); });
   wait_for_more();
 }
@@ -132,14 +132,17 @@ bool Pump::shake_hands() {
 
 // Whether anything has moved.
 bool Pump::move_up() {
+  if (grpc_is_over_) return false;
   const bool has_read = read_client();
   if (state_ == State::kGreeting && !take_preface()) return has_read;
   admit_frames();
-  if (state_ != State::kServing || admitted_ == 0 || grpc_is_over_) return has_read;
+  if (state_ != State::kServing || admitted_ == 0) return has_read;
   const auto sent = ::send(grpc_.native_handle(), up_.data(), admitted_, MSG_NOSIGNAL);
   if (sent < 0) {
-    grpc_is_over_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
-    return has_read || grpc_is_over_;
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return has_read;
+    up_.erase(0, admitted_);  // gRPC takes nothing more; its last words are still to be read
+    admitted_ = 0;
+    return true;
   }
   up_.erase(0, static_cast<std::size_t>(sent));
   admitted_ -= static_cast<std::size_t>(sent);
@@ -225,6 +228,8 @@ bool Pump::move_down() {
       has_moved = true;
     } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
       grpc_is_over_ = true;
+      deadline_ = Clock::now() + kRoomPatience;  // for the client to take what is left
+      wake_after(kRoomPatience);
     }
   }
   return write_client() || has_moved;
@@ -245,10 +250,11 @@ bool Pump::write_client() {
 }
 
 void Pump::wait_for_more() {
-  if (!client_is_over_ && !is_held_ && up_.size() < kPieceBytes && !tls_wants_to_write_) {
-    wait_on(client_readable_);
+  if (!client_is_over_) {
+    const bool has_room = !is_held_ && up_.size() < kPieceBytes && !grpc_is_over_;
+    if (has_room && !tls_wants_to_write_) wait_on(client_readable_);
+    if (!down_.empty() || tls_wants_to_write_) wait_on(client_writable_);
   }
-  if (!down_.empty() || tls_wants_to_write_) wait_on(client_writable_);
   if (!grpc_.is_open() || grpc_is_over_) return;
   if (down_.empty()) wait_on(grpc_readable_);
   if (admitted_ > 0) wait_on(grpc_writable_);

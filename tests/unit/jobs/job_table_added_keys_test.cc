@@ -189,12 +189,20 @@ TEST_CASE("a job of the name that added keys have is neither joined by them nor 
 
 TEST_CASE("a job takes workers of one run, and those that say none") {
   JobTableFixture f;
-  const auto join = [&](const std::string& run) {
+  const auto join = [&](const std::string& run, std::int32_t index = -1) {
     return f.table.members.join({.spec = std::make_shared<const JobSpec>(spec_of(3)),
+                                 .worker_index = index,
                                  .host = "host1",
                                  .process_id = 77,
                                  .run = run});
   };
+  SECTION("the run of a join that is refused is not the job's") {
+    REQUIRE(join("", 0));
+    REQUIRE_FALSE(join("second", 0));
+    CHECK(join("first").value().worker == 1);
+    CHECK_FALSE(join("second"));
+    return;
+  }
   REQUIRE(join("first"));
   const auto other = join("second");
   REQUIRE_FALSE(other);
