@@ -151,7 +151,9 @@ TEST_CASE("repeated numbers become JSON arrays") {
   control::HeartbeatReply reply;
   reply.add_workers_left(2);
   reply.add_workers_left(5);
-  CHECK(message_json(reply) == "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5]}");
+  CHECK(message_json(reply) ==
+        "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5],\"ending\":\"\",\"last_step\":0,"
+        "\"all_know\":false}");
   page::CoreHistory history;
   history.add_busy_share(0.1F);
   history.add_busy_share(1.0F);
