@@ -221,10 +221,7 @@ class AsioControlListener final : public ControlListener {
       timer_.async_wait([self = shared_from_this()](const Error& error) {
         if (!error) self->turn_out();
       });
-      stream_.async_wait(asio::posix::stream_descriptor::wait_read,
-                         [self = shared_from_this()](const Error& error) {
-                           if (!error && self->stream_.is_open()) self->on_readable();
-                         });
+      wait_for_byte();
     }
 
     void turn_out() override {
@@ -237,9 +234,20 @@ class AsioControlListener final : public ControlListener {
     }
 
    private:
+    void wait_for_byte() {
+      stream_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this()](const Error& error) {
+                           if (!error && self->stream_.is_open()) self->on_readable();
+                         });
+    }
+
     void on_readable() {
       char byte = 0;
-      if (::recv(stream_.native_handle(), &byte, 1, MSG_PEEK) != 1) return turn_out();
+      const auto got = ::recv(stream_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      // A wait may end for nothing: an event of a socket that has just closed is taken for one of
+      // the next socket, which asio keeps in the same place.
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return wait_for_byte();
+      if (got != 1) return turn_out();
       // Who has left while it waited in the system's queue is not worth gRPC's time.
       pollfd gone{.fd = stream_.native_handle(), .events = POLLRDHUP, .revents = 0};
       if (::poll(&gone, 1, 0) == 1) return turn_out();
