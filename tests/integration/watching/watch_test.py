@@ -57,10 +57,10 @@ class WatchTest(processes.JobTest):
         while drawn.count(b"\x1b[H") < 3:  # ends with an error when top ends
             drawn += os.read(screen, 4096)
         self.assertIn(b"mnist", drawn)
-        shown = drawn.split(b"\x1b[H")[2].decode().replace("\x1b[K", "").replace("\x1b[J", "").split("\r\n")
+        shown = drawn.split(b"\x1b[H")[2].decode().replace("\x1b[K", "").replace("\x1b[J", "").replace("\r", "").split("\n")
         self.assertTrue(any("LONGEST PART" in line for line in shown), shown)
         self.assertTrue(any(line.startswith("(too narrow for: RACK") for line in shown), shown)
-        self.assertLessEqual(max(len(line) for line in shown), 80)
+        self.assertLessEqual(max(len(line) for line in shown), 80, shown)
         top.send_signal(signal.SIGINT)
         top.wait(timeout=processes.DEADLINE)
 
