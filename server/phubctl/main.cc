@@ -103,9 +103,10 @@ void declare_server(CLI::App& app, Arguments& options, Command& command) {
       "  phubctl drain --deadline-ms 60000 --snapshots\n"
       "                                      they have a minute, then are kept as files");
   drain_command
-      .add_option("--deadline-ms", options.deadline_ms,
-                  "End jobs that still run then, milliseconds; 0: let them finish. Workers are told "
-                  "to stop and to write their checkpoints the server's drain_timeout_ms before")
+      .add_option(
+          "--deadline-ms", options.deadline_ms,
+          "End jobs that still run then, milliseconds; 0: let them finish. Workers are told "
+          "to stop and to write their checkpoints the server's drain_timeout_ms before")
       ->capture_default_str();
   drain_command.add_flag("--snapshots", options.snapshots,
                          "Take a snapshot of each job that the deadline ends");

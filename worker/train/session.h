@@ -19,8 +19,8 @@
 #include "worker/train/backends.h"
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/gradient_exchange.h"
-#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/report/predicted_encoding.h"
+#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/schedule/schedule.h"
 
 namespace phub::train {

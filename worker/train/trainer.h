@@ -14,8 +14,8 @@
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/key_arrays.h"
-#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/report/observer.h"
+#include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/schedule/schedule.h"
 
 namespace phub::train {

@@ -99,7 +99,8 @@ class Pump final : public std::enable_shared_from_this<Pump> {
   const std::string name_;
   const Events events_;
   State state_ = State::kGreeting;
-  Clock::time_point deadline_;  // of the greeting, a frame that waits for room, gRPC's last words, lingering
+  Clock::time_point
+      deadline_;  // of the greeting, a frame that waits for room, gRPC's last words, lingering
   FrameGate gate_;
   bool is_known_ = false;
   bool is_held_ = false;  // the next frame

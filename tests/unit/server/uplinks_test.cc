@@ -171,7 +171,8 @@ TEST_CASE("what other racks' servers say is made fit for a line of a log") {
   CHECK(std::none_of(reason.begin(), reason.end(), [](char c) { return c < ' '; }));
 }
 
-TEST_CASE("another rack's planned end is handed on, and that this one knows its last step is told") {
+TEST_CASE(
+    "another rack's planned end is handed on, and that this one knows its last step is told") {
   std::atomic<std::uint64_t> known{0};
   std::promise<void> told;
   FakeRack other;
