@@ -2,7 +2,7 @@
 // on the data path are as long as they may become when they are made.
 #include <catch2/catch.hpp>
 
-#include "tests/support/counting_new.h"
+#include "tests/support/main/counting_new.h"
 #include "tests/support/server/core_rig.h"
 
 namespace phub::testing {

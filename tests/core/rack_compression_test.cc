@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 
 namespace phub {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 #include "tests/support/server/racks_rig.h"
 #include "tests/support/server/sparse_bytes.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "kernels/sparse_reference.h"
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 #include "tests/support/server/racks_rig.h"
 
 namespace phub {

@@ -2,7 +2,7 @@
 // that round is over, and has all that later rounds are made of.
 #include <cstring>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 #include "tests/support/server/racks_rig.h"
 #include "tests/support/server/streams_rig.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 #include "tests/support/server/racks_rig.h"
 
 namespace phub {

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 
 int main(int argc, char* argv[]) {
   constexpr int kSkipped = 77;

@@ -12,7 +12,7 @@
 #include "common/exchange/exchange.h"
 #include "common/protocol/wire.h"
 #include "server/plane/data_plane.h"
-#include "tests/support/counting_new.h"
+#include "tests/support/main/counting_new.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/server/lone_plane.h"
 #include "tests/support/transports/fake_verbs.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/weight_gradient.h"
-#include "tests/support/skipping_main.h"
+#include "tests/support/main/skipping_main.h"
 #include "tests/unit/kernels/kernels_support.h"
 
 namespace phub::kernels::test {

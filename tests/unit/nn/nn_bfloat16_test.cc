@@ -1,5 +1,5 @@
 // Mixed precision on CPUs: oneDNN's layers and models in bf16 against the reference's in fp64.
-#include "tests/support/skipping_main.h"
+#include "tests/support/main/skipping_main.h"
 #include "tests/unit/nn/nn_run.h"
 #include "worker/nn/onednn/backend.h"
 

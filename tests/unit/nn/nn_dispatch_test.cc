@@ -4,7 +4,7 @@
 // Usage: ONEDNN_MAX_CPU_ISA=CAP nn_dispatch_test CAP. Exit status 77 where the processor has less.
 #include <nlohmann/json.hpp>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/nn/nn_run.h"
 #include "worker/nn/onednn/backend.h"

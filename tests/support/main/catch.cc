@@ -1,5 +1,5 @@
 #define CATCH_CONFIG_RUNNER
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,8 +1,8 @@
-#include "tests/support/skipping_main.h"
+#include "tests/support/main/skipping_main.h"
 
 #include <cstdio>
 
-#include "tests/support/catch.h"
+#include "tests/support/main/catch.h"
 
 int main(int argc, char* argv[]) {
   constexpr int kSkipped = 77;
