@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "tests/support/main/catch.h"
-#include "tests/support/server/racks_rig.h"
+#include "tests/support/server/racks/racks_rig.h"
 #include "tests/support/server/sparse_bytes.h"
 
 namespace phub {

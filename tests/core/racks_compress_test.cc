@@ -4,7 +4,7 @@
 
 #include "kernels/sparse_reference.h"
 #include "tests/support/main/catch.h"
-#include "tests/support/server/racks_rig.h"
+#include "tests/support/server/racks/racks_rig.h"
 
 namespace phub {
 namespace {

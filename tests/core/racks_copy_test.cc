@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "tests/support/main/catch.h"
-#include "tests/support/server/racks_rig.h"
+#include "tests/support/server/racks/racks_rig.h"
 #include "tests/support/server/streams_rig.h"
 
 namespace phub {

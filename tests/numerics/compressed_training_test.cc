@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-#include "tests/support/server/joined_servers.h"
+#include "tests/support/server/racks/joined_servers.h"
 #include "tests/support/server/test_server.h"
 #include "worker/train/session.h"
 

@@ -7,7 +7,7 @@
 #include "tests/support/hang_guard.h"
 #include "tests/support/nested_names.h"
 #include "tests/support/run_workers.h"
-#include "tests/support/server/joined_servers.h"
+#include "tests/support/server/racks/joined_servers.h"
 #include "tests/support/transports/tested_transports.h"
 #include "worker/client/phub.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/server/rack_fixture.h"
+#include "tests/support/server/racks/rack_fixture.h"
 
 namespace phub::testing {
 namespace {

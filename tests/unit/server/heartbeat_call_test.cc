@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/rendezvous/rendezvous.h"
-#include "tests/support/server/fake_rack.h"
+#include "tests/support/server/racks/fake_rack.h"
 
 namespace phub::testing {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "common/base/first_line.h"
 #include "common/rendezvous/rendezvous.h"
-#include "tests/support/server/fake_rack.h"
+#include "tests/support/server/racks/fake_rack.h"
 
 namespace phub::testing {
 namespace {

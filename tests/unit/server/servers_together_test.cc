@@ -11,7 +11,7 @@
 
 #include "common/rendezvous/heartbeats.h"
 #include "common/rendezvous/membership.h"
-#include "tests/support/server/fake_rack.h"
+#include "tests/support/server/racks/fake_rack.h"
 
 namespace phub::testing {
 namespace {

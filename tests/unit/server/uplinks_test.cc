@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "tests/support/server/fake_data_plane.h"
-#include "tests/support/server/fake_rack.h"
 #include "tests/support/server/no_threads.h"
+#include "tests/support/server/racks/fake_rack.h"
 
 namespace phub::testing {
 namespace {
