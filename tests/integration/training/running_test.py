@@ -8,61 +8,14 @@ import pathlib
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 from processes import DEADLINE, Server, run, until  # noqa: E402
-
-# Everything that a step draws on: batch normalisation, dropout, augmentation, a schedule, a loss
-# scale that moves, several batches a step.
-NETWORK = """
-image { channels: 3 height: 12 }
-layer { name: "conv" convolution { channels: 8 kernel: 3 padding: 1 bias: false } }
-layer { name: "norm" batch_norm { relu: true } }
-layer { name: "pool" pool { kernel: 2 stride: 2 } }
-layer { name: "drop" dropout { ratio: 0.3 } }
-layer { name: "fc" inner_product { outputs: 10 } }
-"""
-CONFIG = """
-job: "run"
-wire_type: "%(wire)s"
-model { file: "net.textproto" }
-data { format: "synthetic" synthetic_images: 96 shift_pixels: 1 }
-optimizer {
-  rule: "%(rule)s" learning_rate: 0.01
-  schedule { kind: "cosine" warmup_steps: 3 }
-}
-train {
-  epochs: 3 batch: 4 accumulate: 2 seed: 5
-  loss_scale { dynamic { initial: 1024 growth_steps: 4 } }
-}
-"""
-
-
-class Running(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "net.textproto").write_text(NETWORK)
-
-    def config(self, rule="nesterov", wire="fp32"):
-        path = self.folder / "train.textproto"
-        path.write_text(CONFIG % {"rule": rule, "wire": wire})
-        return path
-
-    def train(self, config, *more):
-        done = run(processes.BIN / "phub-worker", "train", config, *more)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
-
-    def bytes_of(self, name):
-        return (self.folder / name).read_bytes()
+from trainings import Running  # noqa: E402
 
 
 class Alone(Running):
@@ -161,6 +114,12 @@ class Alone(Running):
         self.assertIn(f"test accuracy {100 * said['top1']:.2f} %", text)
         self.assertGreaterEqual(said["top5"], said["top1"])
         self.assertGreater(said["loss"], 0)
+
+    def test_what_a_killed_writer_left_goes_with_the_next_checkpoint(self):
+        left = self.folder / "model.optimizer-3.safetensors.tmp.1.0"
+        left.write_bytes(b"half of it")
+        self.train(self.config(), "--local", "--checkpoint", self.folder / "model.safetensors", "--max-steps", "2")
+        self.assertFalse(left.exists())
 
 
 class ThroughServers(Running):
@@ -358,102 +317,6 @@ class ThroughServers(Running):
                        "127.0.0.1:1", *words)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"{field}: 2 is not above 0 and at most 1", done.stderr)
-
-
-def crc32c(data):
-    """Bit by bit, after RFC 3720; masked as TensorFlow does."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def fields(message):
-    """(number, value) of each field of a protobuf message; groups are not used."""
-    def varint(at):
-        value = shift = 0
-        while True:
-            value |= (message[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-            if message[at - 1] < 0x80:
-                return value, at
-
-    at = 0
-    while at < len(message):
-        key, at = varint(at)
-        kind = key & 7
-        if kind == 0:
-            value, at = varint(at)
-        elif kind == 2:
-            size, at = varint(at)
-            value, at = message[at:at + size], at + size
-        else:
-            size = {1: 8, 5: 4}[kind]
-            value, at = struct.unpack("<d" if kind == 1 else "<f", message[at:at + size])[0], at + size
-        yield key >> 3, value
-
-
-def events(path):
-    """[(step, version, {tag: value}, session log)] of an event file, read by nothing of ours and nothing of TensorFlow."""
-    data, found = path.read_bytes(), []
-    while data:
-        length, check = struct.unpack("<QI", data[:12])
-        record = data[12:12 + length]
-        assert check == crc32c(data[:8]), "the length's checksum"
-        assert struct.unpack("<I", data[12 + length:16 + length])[0] == crc32c(record), "the record's"
-        data = data[16 + length:]
-        event = dict(fields(record))
-        scalars = {}
-        for number, value in fields(event.get(5, b"")):
-            scalar = dict(fields(value))
-            scalars[scalar[1].decode()] = scalar[2]
-        session = dict(fields(event[7])) if 7 in event else None
-        found.append((event.get(2, 0), event.get(3, b"").decode(), scalars, session))
-    return found
-
-
-class Tensorboard(Running):
-    def test_event_files_have_the_scalars_of_the_metrics(self):
-        config, metrics = self.config(), self.folder / "metrics"
-        self.train(config, "--local", "--metrics", metrics, "--tensorboard", self.folder / "board")
-        files = list((self.folder / "board").rglob("*"))
-        self.assertEqual([file.parent.name for file in files if file.is_file()], ["worker-0"])
-        found = events(files[-1])
-        self.assertEqual(found[0][1], "brain.Event:2")
-        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-        steps = [line for line in lines if line["event"] == "step"]
-        written = [(step, scalars) for step, _, scalars, _ in found if "train/loss" in scalars]
-        self.assertEqual(len(written), len(steps))
-        for (step, scalars), line in zip(written, steps):
-            self.assertEqual(step, line["step"])
-            for tag, value in (("train/loss", line["loss"]), ("train/accuracy", line["correct"] / 8),
-                               ("train/learning_rate", line["learning_rate"]),
-                               ("train/loss_scale", line["loss_scale"]),
-                               ("train/skipped_steps", line["skipped_steps"]),
-                               ("speed/images_per_second", 8 / line["seconds"]),
-                               ("speed/exchange_share", line["exchange_seconds"] / line["seconds"])):
-                self.assertAlmostEqual(scalars[tag], value, delta=1e-5 * max(1, abs(value)), msg=tag)
-        self.assertEqual([session for *_, session in found], [None] * len(found))
-        accuracies = [scalars["epoch/test_accuracy"] for _, _, scalars, _ in found
-                      if "epoch/test_accuracy" in scalars]
-        self.assertEqual(len(accuracies), 3)
-
-    def test_a_resumed_run_tells_tensorboard_to_forget_what_it_trains_again(self):
-        config, model, board = self.config(), self.folder / "model", self.folder / "board"
-        self.train(config, "--local", "--checkpoint", model, "--max-steps", "10")
-        self.train(config, "--local", "--resume", model, "--tensorboard", board, "--max-steps", "12")
-        found = events(next(file for file in board.rglob("*") if file.is_file()))
-        step, _, _, session = found[1]
-        self.assertEqual((step, session), (10, {1: 1}))  # START
-
-    def test_what_a_killed_writer_left_goes_with_the_next_checkpoint(self):
-        left = self.folder / "model.optimizer-3.safetensors.tmp.1.0"
-        left.write_bytes(b"half of it")
-        self.train(self.config(), "--local", "--checkpoint", self.folder / "model.safetensors", "--max-steps", "2")
-        self.assertFalse(left.exists())
 
 
 if __name__ == "__main__":
