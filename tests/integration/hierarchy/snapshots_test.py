@@ -11,7 +11,6 @@ import random
 import signal
 import sys
 import threading
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
@@ -97,7 +96,8 @@ class Snapshots(RacksTest):
         first = rounds_of(self.servers["a"][0], job)
         moment = self.random.randint(min(first, last), last)
         self.until_round("a", job, moment, started)
-        time.sleep(self.random.uniform(0, 0.1))  # anywhere in a round
+        for _ in range(self.random.randrange(5)):  # anywhere in a round: each look takes some of it
+            rounds_of(self.servers["a"][0], job)
         done = self.ask("a", "snapshot", job, "--also", self.addresses["b"][0])
         if "it is not running here" in done.stderr:
             return None
