@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/tensors/safetensors.h"
+#include "worker/cli/checkpoint_use.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/options/run_arguments.h"
-#include "worker/cli/options/run_options.h"
 #include "worker/train/evaluation.h"
 
 namespace phub {
@@ -68,31 +68,17 @@ Status write_logits(const std::string& path, std::uint64_t images, std::vector<f
 }
 
 Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
-  auto network = network_of(config.model());
-  if (!network) return network.error().with_context("model");
-  const std::string checkpoint =
-      arguments.checkpoint.empty() ? config.train().checkpoint() : arguments.checkpoint;
-  if (checkpoint.empty()) {
-    return {Code::kInvalidArgument,
-            "--checkpoint: is missing, and the configuration has no train.checkpoint: give the "
-            "safetensors file to evaluate"};
-  }
-  train::SessionOptions options = session_of(config, std::move(*network), false);
-  if (options.executor.backend == train::BackendKind::kCuda) {
-    options.executor.cuda = cuda_of(config, arguments.run.cuda);
-  }
-  KernelArguments kernels = arguments.run.kernels;
-  if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
-  options.executor.kernels = kernel_options(kernels, nullptr);
+  PHUB_ASSIGN_OR_RETURN(const CheckpointUse use,
+                        use_of_checkpoint(config, arguments.run, arguments.checkpoint));
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(
-      options, checkpoint, [&](std::span<const float> logits, double done) {
-        if (options.report.bar) fmt::print(stderr, "\r{:>3.0f} % ", 100.0 * done);
+      use.options, use.path, [&](std::span<const float> logits, double done) {
+        if (use.options.report.bar) fmt::print(stderr, "\r{:>3.0f} % ", 100.0 * done);
         if (!arguments.logits.empty()) all.insert(all.end(), logits.begin(), logits.end());
       });
-  if (options.report.bar) fmt::print(stderr, "\r\x1b[K");
+  if (use.options.report.bar) fmt::print(stderr, "\r\x1b[K");
   if (!result) return result.error();
-  print(arguments, options, checkpoint, *result);
+  print(arguments, use.options, use.path, *result);
   if (arguments.logits.empty()) return {};
   return write_logits(arguments.logits, result->images, std::move(all));
 }

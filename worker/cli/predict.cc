@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "worker/cli/checkpoint_use.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/options/run_arguments.h"
-#include "worker/cli/options/run_options.h"
 #include "worker/data/netpbm.h"
 #include "worker/train/evaluation.h"
 
@@ -106,25 +106,11 @@ void print(const PredictArguments& arguments, const std::vector<float>& logits) 
 }
 
 Status predict(const PredictArguments& arguments, const WorkerConfig& config) {
-  auto network = network_of(config.model());
-  if (!network) return network.error().with_context("model");
-  const std::string checkpoint =
-      arguments.checkpoint.empty() ? config.train().checkpoint() : arguments.checkpoint;
-  if (checkpoint.empty()) {
-    return {Code::kInvalidArgument,
-            "--checkpoint: is missing, and the configuration has no train.checkpoint: give the "
-            "safetensors file of the network"};
-  }
-  train::SessionOptions options = session_of(config, std::move(*network), false);
-  if (options.executor.backend == train::BackendKind::kCuda) {
-    options.executor.cuda = cuda_of(config, arguments.run.cuda);
-  }
-  KernelArguments kernels = arguments.run.kernels;
-  if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
-  options.executor.kernels = kernel_options(kernels, nullptr);
+  PHUB_ASSIGN_OR_RETURN(const CheckpointUse use,
+                        use_of_checkpoint(config, arguments.run, arguments.checkpoint));
   std::vector<float> logits;
   const auto result = train::evaluate_checkpoint(
-      options, checkpoint,
+      use.options, use.path,
       [&](std::span<const float> rows, double) {
         logits.insert(logits.end(), rows.begin(), rows.end());
       },
