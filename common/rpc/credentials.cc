@@ -1,33 +1,24 @@
 #include "common/rpc/credentials.h"
 
-#include <openssl/bio.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
 
 #include <ctime>
 #include <fstream>
 #include <iterator>
 
 #include "common/base/whole_file.h"
+#include "common/rpc/openssl_owners.h"
 
 namespace phub {
 namespace {
 
-struct Free {
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using Certificate = std::unique_ptr<X509, Free>;
-using Key = std::unique_ptr<EVP_PKEY, Free>;
-using Bio = std::unique_ptr<BIO, Free>;
+using openssl::Bio;
+using openssl::bio_of;
+using openssl::Certificate;
+using openssl::Key;
 
 Status invalid(const std::string& field, const std::string& what) {
   return {Code::kInvalidArgument, "security." + field + ": " + what};
-}
-
-Bio bio_of(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
 // A PEM file of a field.

@@ -1,38 +1,29 @@
 #include "server/door/pump/tls_context.h"
 
 #include <fmt/format.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 
 #include <array>
 #include <memory>
 #include <string_view>
 
 #include "common/rpc/credentials.h"
+#include "common/rpc/openssl_owners.h"
 
 namespace phub::server {
 namespace {
 
-struct Free {
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using Certificate = std::unique_ptr<X509, Free>;
-using Key = std::unique_ptr<EVP_PKEY, Free>;
-using Bio = std::unique_ptr<BIO, Free>;
+using openssl::Bio;
+using openssl::bio_of;
+using openssl::Certificate;
+using openssl::Key;
 
 // As gRPC's: forward secrecy and authenticated encryption.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr long kChainBytesMax = 32 * 1024;  // a stranger's, in memory until it is verified
 constexpr std::string_view kHttp2 = "\x02h2";
-
-Bio bio_of(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
 
 Status refused(const char* field) {
   return {Code::kInvalidArgument,
