@@ -31,7 +31,8 @@ RunCheckpoints::RunCheckpoints(const SessionOptions& options, const RunParts& pa
     : options_(options),
       parts_(parts),
       last_(options.checkpoint.path, options.checkpoint.last, first_step),
-      residuals_(options.checkpoint.path, parts.network, parts.exchange, first_step),
+      residuals_(options.checkpoint.path, options.checkpoint.last, parts.network, parts.exchange,
+                 first_step),
       best_(accuracy_of_best(options.checkpoint.path, first_step)) {}
 
 bool RunCheckpoints::are_written() const {

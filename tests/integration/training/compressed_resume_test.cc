@@ -10,6 +10,7 @@
 #include "tests/support/server/test_server.h"
 #include "tests/support/small_session.h"
 #include "tests/support/temporary_directory.h"
+#include "worker/train/checkpoints/kept_checkpoints.h"
 #include "worker/train/exchange/residuals.h"
 #include "worker/train/session.h"
 
@@ -25,6 +26,7 @@ struct Training {
   std::uint64_t steps = 0;
   std::filesystem::path resume = {};
   std::uint64_t every_steps = 0;
+  std::uint32_t last = 0;
 };
 
 // Returns what each worker was told.
@@ -42,6 +44,7 @@ std::vector<std::string> train_together(const Training& training) {
       options.evaluate = false;
       options.checkpoint = {.path = training.checkpoint,
                             .every_steps = training.every_steps,
+                            .last = training.last,
                             .resume = training.resume};
       options.note = [&notes, w](std::string_view note) { notes[w] += note; };
       const ClientOptions client{.servers = {training.server.address()},
@@ -140,6 +143,28 @@ TEST_CASE("what was kept back for another checkpoint is left out, and its user i
   const auto notes = train_together(training);
   CHECK_THAT(notes[0], Catch::Contains("is of other parameters"));
   CHECK(notes[1].empty());
+}
+
+TEST_CASE("a compressed training goes on from each of the checkpoints that stayed") {
+  const auto server = std::move(*TestServer::start(1));
+  const TemporaryDirectory folder;
+  Training training{.server = *server,
+                    .compress = {.encoding = Encoding::kInt4, .dense_below = 100},
+                    .checkpoint = folder.path / "model.safetensors",
+                    .steps = 8,
+                    .every_steps = 2,
+                    .last = 4};
+  train_together(training);
+  const auto whole = model_in(training.checkpoint);
+  for (const std::uint64_t step : {2U, 4U, 6U}) {
+    CAPTURE(step);
+    Training rest = training;
+    rest.resume = step_path(training.checkpoint, step);
+    rest.checkpoint = folder.path / "rest.safetensors";
+    rest.every_steps = 0;
+    CHECK(train_together(rest) == std::vector<std::string>(kWorkers));
+    CHECK(model_in(rest.checkpoint) == whole);
+  }
 }
 
 TEST_CASE("of what is kept back the files of the last two checkpoints stay") {

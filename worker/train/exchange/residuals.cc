@@ -67,6 +67,17 @@ std::string dropped_residual(const std::filesystem::path& checkpoint, std::uint6
          path.string() + " is dropped";
 }
 
+// What the run wrote last, whose residuals have its name: "NAME.step-90" is NAME's after step 90.
+std::filesystem::path last_name_of(const std::filesystem::path& checkpoint,
+                                   std::uint64_t next_step) {
+  const std::string step = ".step-" + std::to_string(next_step);
+  const std::string stem = checkpoint.stem().string();
+  std::filesystem::path path = checkpoint;
+  if (!stem.ends_with(step)) return path;
+  return path.replace_filename(stem.substr(0, stem.size() - step.size()) +
+                               checkpoint.extension().string());
+}
+
 }  // namespace
 
 std::filesystem::path residual_path(const std::filesystem::path& checkpoint,
@@ -84,9 +95,13 @@ bool keeps_back(const nn::Executor& network, GradientExchange& exchange) {
   return false;
 }
 
-ResidualFiles::ResidualFiles(std::filesystem::path checkpoint, const nn::Executor& network,
-                             GradientExchange& exchange, std::uint64_t first_step)
-    : checkpoint_(std::move(checkpoint)), network_(network), exchange_(exchange) {
+ResidualFiles::ResidualFiles(std::filesystem::path checkpoint, std::uint32_t count,
+                             const nn::Executor& network, GradientExchange& exchange,
+                             std::uint64_t first_step)
+    : checkpoint_(std::move(checkpoint)),
+      files_max_(std::max<std::size_t>(2, std::size_t{1} + count)),
+      network_(network),
+      exchange_(exchange) {
   if (first_step > 0) steps_.push_back(first_step);
 }
 
@@ -109,7 +124,7 @@ Status ResidualFiles::save(std::uint64_t next_step) {
   PHUB_RETURN_IF_ERROR(write_safetensors(residual_path(checkpoint_, next_step, worker), tensors,
                                          {{kDigest, digest_now(network_, exchange_)}}));
   if (steps_.empty() || steps_.back() != next_step) steps_.push_back(next_step);
-  for (; steps_.size() > 2; steps_.pop_front()) {
+  for (; steps_.size() > files_max_; steps_.pop_front()) {
     std::error_code gone_already;
     std::filesystem::remove(residual_path(checkpoint_, steps_.front(), worker), gone_already);
   }
@@ -128,11 +143,12 @@ Result<std::string> resume_residuals(const std::filesystem::path& checkpoint,
   }
   if (checkpoint.empty()) return std::string();
   const std::uint32_t worker = exchange.facts().worker_index;
+  const std::filesystem::path named = last_name_of(checkpoint, next_step);
   const std::string dropped =
-      worker == 0 ? dropped_residual(checkpoint, next_step, exchange.facts().workers) : "";
+      worker == 0 ? dropped_residual(named, next_step, exchange.facts().workers) : "";
   PHUB_ASSIGN_OR_RETURN(
       const std::string missing,
-      resume_own(residual_path(checkpoint, next_step, worker), checkpoint, network, exchange));
+      resume_own(residual_path(named, next_step, worker), checkpoint, network, exchange));
   return missing + (missing.empty() || dropped.empty() ? "" : "; ") + dropped;
 }
 

@@ -5,6 +5,7 @@
 // pushed whole. Belongs to the trainer's thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -25,26 +26,30 @@ bool keeps_back(const nn::Executor& network, GradientExchange& exchange);
 
 class ResidualFiles {
  public:
-  // Of checkpoints of that name. The other two outlive it. `first_step`: of the run, which may have
-  // gone on from a file that can be removed later.
-  ResidualFiles(std::filesystem::path checkpoint, const nn::Executor& network,
+  // The files of checkpoints that are called `checkpoint`, of which the last `count` stay. The
+  // other two outlive it. `first_step`: of the run, which may have gone on from a file that can be
+  // removed later.
+  ResidualFiles(std::filesystem::path checkpoint, std::uint32_t count, const nn::Executor& network,
                 GradientExchange& exchange, std::uint64_t first_step);
 
-  // Nothing where nothing is kept back. The last two stay: whether the checkpoint of this step will
-  // be written is worker 0's to know. REQUIRES: every key has been waited for.
+  // Nothing where nothing is kept back. At least two files stay, and one more than checkpoints do:
+  // only worker 0 knows whether the checkpoint of this step will be written. REQUIRES: every key
+  // has been waited for.
   Status save(std::uint64_t next_step);
 
  private:
   const std::filesystem::path checkpoint_;
+  const std::size_t files_max_;
   const nn::Executor& network_;
   GradientExchange& exchange_;
   std::deque<std::uint64_t> steps_;  // of the files that are there
 };
 
 // A run goes on at `next_step`, from `checkpoint`, or, if that is empty, from nothing that has a
-// residual: the warm-up is as far. Returns why it goes on without what was kept back, in words;
-// empty: it has it, or there is nothing. REQUIRES: exchange.initialise() succeeded, and nothing was
-// pushed since. Errors: a file that is there and cannot be read.
+// residual: the warm-up is as far. A checkpoint "NAME.step-STEP" has the residuals of NAME. Returns
+// why it goes on without what was kept back, in words; empty: it has it, or there is nothing.
+// REQUIRES: exchange.initialise() succeeded, and nothing was pushed since. Errors: a file that is
+// there and cannot be read.
 Result<std::string> resume_residuals(const std::filesystem::path& checkpoint,
                                      const nn::Executor& network, GradientExchange& exchange,
                                      std::uint64_t next_step);
