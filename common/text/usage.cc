@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "common/text/nearest.h"
@@ -38,6 +39,18 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
                      fmt::join(commands, ", "));
 }
 
+// CLI11 says "Could not convert: --rate = abc", and of several values the option alone.
+std::string unreadable_value(std::string text) {
+  for (const std::string_view begin : {"Could not convert: ", "Could not convert "}) {
+    if (text.starts_with(begin)) text.erase(0, begin.size());
+  }
+  constexpr std::string_view kIs = " = ";
+  const std::size_t is = text.find(kIs);
+  if (is == std::string::npos) return text + ": is not what the option takes";
+  return fmt::format("{}: \"{}\" is not what the option takes", text.substr(0, is),
+                     text.substr(is + kIs.size()));
+}
+
 std::string sentence(const CLI::App& app, const CLI::Error& error) {
   const CLI::App& last = innermost(app);
   std::vector<std::string> words = app.remaining(true);
@@ -52,6 +65,9 @@ std::string sentence(const CLI::App& app, const CLI::Error& error) {
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty()) {
     return fmt::format("not expected here: {}", fmt::join(words, " "));
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    return unreadable_value(error.what());
   }
   return error.what();
 }

@@ -68,6 +68,18 @@ TEST_CASE("help is at most 80 columns wide, and says the same") {
   CHECK(longest_line(app.help()) <= 80);
 }
 
+TEST_CASE("a value that an option cannot take is named with its option") {
+  CLI::App app("", "tool");
+  double rate = 0.0;
+  app.add_option("--rate", rate);
+  try {
+    app.parse("--rate abc");
+    FAIL("it was taken");
+  } catch (const CLI::ParseError& error) {
+    CHECK(usage_error(app, error) == "--rate: \"abc\" is not what the option takes");
+  }
+}
+
 TEST_CASE("a mistyped command is named, with what was probably meant and what there is") {
   CHECK(refused("tpo") ==
         "\"tpo\" is no command of tool; did you mean \"top\"? there are: job, top");
