@@ -83,8 +83,8 @@ class TrainingRun final : public RackWorkers {
   std::function<void(std::uint64_t)> on_step_;
 };
 
-// How much of a training is done; below 0: unknown, as long as it is not said how many steps an
-// epoch has (0) and the training's steps have no bound.
+// The share of a training that is done. Below 0: it is unknown, for an epoch's steps are not said
+// yet (0) and the training's steps have no bound.
 double share_done(const TrainConfig& config, std::uint64_t steps, std::uint64_t epoch_steps);
 
 // For people, and for the JSON line.

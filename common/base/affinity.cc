@@ -37,8 +37,8 @@ std::optional<double> quota_of_version_1(const fs::path& group) {
 
 using QuotaOf = std::optional<double> (*)(const fs::path& group);
 
-// Of a group and of all above it. In a container the path may be the host's, of which only the last
-// group is there, as the root.
+// Adds the quotas of a group and of all groups above it. In a container the path may be the host's.
+// Then only its last group is there, as the root.
 void add_quotas(const fs::path& root, const fs::path& group, QuotaOf quota_of,
                 std::vector<double>& quotas) {
   fs::path inner = group.relative_path();

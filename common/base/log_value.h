@@ -26,8 +26,9 @@ inline void append_escaped(std::string_view bytes, std::string& text) {
 
 }  // namespace detail
 
-// On one line: \n and \t, \xHH for each byte of other characters that show nothing or turn a
-// line's direction, and of what is not UTF-8. Characters of `special` get a backslash.
+// Writes `text` on one line. A line's end and a tab become \n and \t. Other characters that show
+// nothing or turn a line's direction, and bytes that are not UTF-8, become \xHH for each byte.
+// Characters of `special` get a backslash.
 inline std::string one_line(std::string_view text, std::string_view special = {}) {
   std::string shown;
   shown.reserve(text.size());

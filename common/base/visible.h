@@ -102,9 +102,9 @@ inline bool is_visible_name(std::string_view name) {
   return true;
 }
 
-// The text with "?" in place of each byte that is not UTF-8 and of each control character but ends
-// of lines and tabs, and "\u200b" in place of each other character that shows nothing: JSON text
-// stays the same JSON. What is visible already stays as it is.
+// Writes "?" in place of each byte that is not UTF-8, and of each control character but ends of
+// lines and tabs. Another character that shows nothing becomes its escape, such as "\u200b", so
+// JSON text stays the same JSON. Visible text stays as it is.
 inline std::string visible(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());

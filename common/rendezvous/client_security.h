@@ -13,7 +13,7 @@ struct ClientSecurity {
   std::string token_file = {};  // the token of the job's tenant, in the first line
   std::string nonce_file = {};  // instead, for one job: "JOB_ID:NONCE", a line for each server
   std::string tenant = {};      // whose job, where the credentials leave the choice
-  // A word that the workers of a run have, and those of other runs have not: a job takes workers of
+  // A word that the workers of a run have, and those of other runs have not. A job takes workers of
   // one run. Empty: it is not looked at.
   std::string run = {};
   bool allow_plaintext = false;

@@ -42,9 +42,9 @@ Status start_all(const Membership& membership, const std::string& job,
                  const std::vector<std::string>& transport_reasons,
                  std::chrono::milliseconds timeout);
 
-// Rendezvous::snapshot of all servers at once, since the other workers wait meanwhile: "FILE at
-// ADDRESS" of each, in their order, each followed by those of other racks. The first error is
-// returned when all have answered.
+// Calls Rendezvous::snapshot at all servers at once, since the other workers wait meanwhile.
+// Returns "FILE at ADDRESS" of each, in their order, each followed by those of other racks. The
+// first error is returned when all have answered.
 Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
                                               std::chrono::milliseconds timeout);
 

@@ -35,7 +35,7 @@ class PendingCall {
   // Within the timeout.
   Status wait();
   bool is_over() const;
-  // Who answered, as gRPC writes it. REQUIRES: wait has returned.
+  // The peer that answered, as gRPC writes it. REQUIRES: wait has returned.
   const std::string& peer() const { return peer_; }
 
  private:

@@ -1,9 +1,9 @@
 // What a member knows of its job's planned end, and what it tells the servers of it.
 //
-// A planned end is a signal to a worker, or a server that stops. All members hear the reason by
-// their heartbeats' replies. Worker 0 then proposes the last step at the first server, which tells
-// all members. Each member says that it knows the step, and worker 0 waits for that. Rendezvous
-// fills heartbeats from it and reads their replies into it. Any thread.
+// A planned end begins with a signal to a worker, or with a server that stops. All members hear the
+// reason by their heartbeats' replies. Worker 0 then proposes the last step at the first server,
+// which tells all members. Each member says that it knows the step, and worker 0 waits for that.
+// Rendezvous fills heartbeats from a PlannedEnd and reads their replies into it. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace phub::client {
 class PlannedEnd {
  public:
   struct Said {
-    std::string wanted;  // why this member wants the end; empty: it does not
-    std::uint64_t last_step = 0;
-    std::uint64_t known = 0;
+    std::string wanted;           // why this member wants the end; empty: it does not
+    std::uint64_t last_step = 0;  // that worker 0 proposes; 0: none
+    std::uint64_t known = 0;      // the last step, once this member knows it; 0: it does not
   };
   struct Heard {
     std::string reason;
@@ -38,8 +38,8 @@ class PlannedEnd {
 
   // For the next heartbeat at the first server.
   Said said() const;
-  // Of a reply by the first server, or by another one at `address`: what that one announces is then
-  // wanted at the first.
+  // Takes a heartbeat's reply from the first server, or from another one at `address`. If another
+  // one announces an end, this member asks the first server for it.
   void hear(const Heard& heard, bool from_first, std::string_view address);
 
   std::string reason() const;       // why the job is to end; empty: it is not, as far as known

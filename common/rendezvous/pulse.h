@@ -32,8 +32,8 @@ class Pulse {
   using OnEnd = std::function<void(const Result<Beat>& last)>;
   using OnBeat = std::function<void(const Beat& beat)>;
 
-  // Begins with a heartbeat. `on_end` is called at most once, after which there are none, by a
-  // thread of gRPC's, which it must not hold up; so is `on_beat`, with each reply.
+  // Begins with a heartbeat. A thread of gRPC's calls `on_beat` with each reply, and `on_end` at
+  // most once, after which there are no heartbeats. Neither may hold that thread up.
   // REQUIRES: `server`, which outlives it, has joined.
   Pulse(Rendezvous& server, PulseOptions options, OnEnd on_end, OnBeat on_beat = {});
   // Cancels, and waits until gRPC's threads have left it: not for a reply.

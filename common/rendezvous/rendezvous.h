@@ -127,9 +127,9 @@ class Rendezvous {
   std::function<void()> begin_heartbeat(std::chrono::milliseconds timeout, bool rack_is_complete,
                                         std::function<void(const Result<Beat>&)> done);
 
-  // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what
-  // `phubctl restore` is to be told, as "FILE at ADDRESS". A worker's server asks those of the
-  // other racks that have its place too, whose files follow. Errors: kFailedPrecondition (a server
+  // Has the server keep the job as it is when `round` (the first one is 1) is over. Returns what
+  // `phubctl restore` is to be told, as "FILE at ADDRESS". A worker's server also asks the servers
+  // that have its place in other racks; their files follow. Errors: kFailedPrecondition (a server
   // keeps no state), kResourceExhausted.
   using Files = std::vector<std::string>;
   Result<Files> snapshot(std::uint64_t round, std::chrono::milliseconds timeout);

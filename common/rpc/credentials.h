@@ -1,9 +1,9 @@
 // TLS for gRPC's clients, from PEM files, and a server's files, read and checked.
 //
-// Any thread. A server's TLS is not gRPC's: it ends in front of it (server/door/pump). A client,
-// which has one connection for its life, reads its files once: gRPC 1.51 never gives back what a
-// watching client has allocated, its thread included. gRPC's security headers are included here
-// only.
+// Any thread. A server's TLS is not gRPC's: it ends in front of it (server/door/pump). A client has
+// one connection for its life, and reads its files once. It does not watch them, since gRPC 1.51
+// never gives back what a watching client has allocated, its thread included. gRPC's security
+// headers are included here only.
 #pragma once
 
 #include <grpcpp/security/credentials.h>

@@ -66,8 +66,8 @@ bool has_unfinished_suffix(const std::string& name) {
   return !numbers.empty() && numbers.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// A new file that only this process writes. Who removes abandoned files may have taken it before it
-// was locked: then another one is made.
+// A new file that only this process writes. A process that removes abandoned files may have taken
+// it before it was locked: then another one is made.
 UniqueFd create_locked(const std::string& path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   while (true) {

@@ -9,10 +9,10 @@
 namespace phub {
 
 // For CLI::App::formatter, before the first subcommand is added. Lines of a description or a footer
-// that follow each other are one paragraph, broken at words; those that begin with a blank are
+// that follow each other are one paragraph, broken at words. Lines that begin with a blank are
 // command lines, which are continued behind a backslash. In CLI11's lists the text goes on below
-// itself. A word that is longer stays. What an option needs and excludes is in its text, and so are
-// its choices where they are too long for the line of its name.
+// itself. A word that is longer stays. An option's text says what it needs and excludes. It also
+// has the choices, if they are too long for the line of the option's name.
 std::shared_ptr<CLI::FormatterBase> help_format();
 
 }  // namespace phub

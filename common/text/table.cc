@@ -70,7 +70,7 @@ Table::Table(std::vector<std::string> titles, std::size_t left)
 
 void Table::add(std::vector<std::string> cells) {
   PHUB_CHECK(cells.size() == to_the_right_.size(), "a row has a cell for each column");
-  // Before widths are counted: who prints makes text visible, and that makes it longer.
+  // Before widths are counted: printing makes text visible, and that makes it longer.
   for (std::string& cell : cells) cell = visible(cell);
   rows_.push_back(std::move(cells));
 }

@@ -28,9 +28,9 @@ struct Credentials {
 
 class Access {
  public:
-  // `tokens_required`: who shows neither a token nor a certificate with the role admin, observer or
-  // rack is nobody. Otherwise who shows nothing may do everything, and a worker's certificate is
-  // enough for a worker.
+  // `tokens_required`: a caller that shows neither a token nor a certificate with the role admin,
+  // observer or rack is nobody. Otherwise a caller that shows nothing may do everything, and a
+  // worker's certificate is enough for a worker.
   Access(bool tokens_required, Tokens& tokens, AuditLog& audit)
       : tokens_required_(tokens_required), tokens_(tokens), audit_(audit) {}
 

@@ -1,11 +1,11 @@
 // Copies a core's chunks at a round's end, while rounds go on.
 //
-// Each chunk is copied when it has the copy's round behind it: as it completes that round, before
-// anything of it changes, or, if it rests there, a few at a time. A chunk that has begun to change
-// (ShardChunk::is_ahead) counts as in its next round: no copy begins at the round that it leaves.
-// Whoever writes to parameters or state calls copy_if_due and sets is_ahead before. Chunks of a job
-// with a quorum do not have the same rounds: each is copied as it is, once it has been initialised.
-// Its core's thread only.
+// Each chunk is copied when it has the copy's round behind it. A chunk that completes that round is
+// copied at once, before anything of it changes. Chunks that rest there are copied a few at a time.
+// A chunk that has begun to change (ShardChunk::is_ahead) counts as in its next round: no copy
+// begins at the round that it leaves. Code that writes to parameters or state calls copy_if_due and
+// sets is_ahead before. Chunks of a job with a quorum do not have the same rounds: each is copied
+// as it is, once it has been initialised. Its core's thread only.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class ChunkCopying {
     ticks_ += ticks() - start;
   }
 
-  // Of any chunk; one that is ahead is in its next round.
+  // The most rounds that a chunk has; a chunk that is ahead counts as in its next round.
   std::uint64_t rounds_max() const {
     std::uint64_t rounds = 0;
     for (const ShardChunk& chunk : chunks_) {

@@ -71,8 +71,9 @@ class ChunkParameters {
   void publish(const ChunkPlace& place);
   // Their moving average begins with them.
   void begin_average(const ChunkPlace& place);
-  // What the rounds behind the chunk have kept back of this rack's sums, and a place for what the
-  // round under way does: it holds from end_rest on. REQUIRES: keeps_rack_rest of the job.
+  // rack_rest is what the rounds behind the chunk have kept back of this rack's sums. The round
+  // under way writes its own to next_rack_rest, which holds from end_rest on. REQUIRES:
+  // keeps_rack_rest of the job.
   std::span<const float> rack_rest(const ShardChunk& chunk) const {
     return {rack_rests_ + chunk.rest_side * state_stride_ + chunk.place.home, chunk.place.elements};
   }

@@ -23,7 +23,7 @@ struct WorkerCounters {
   Counter bytes_sent;
 };
 
-// Of a job's pushes, but for their transport.
+// The kind of a job's pushes, but for their transport.
 PriceList::Kind kind_of(const JobLayout& layout);
 
 class JobOnCore : public FairShare::Flow {

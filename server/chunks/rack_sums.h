@@ -59,9 +59,10 @@ class RackSums {
   DataType type() const { return type_; }
   // What other racks push, in fp32. Takes the place of the push's buffer.
   Contribution widened(const Push& push, const ShardChunk& chunk) const;
-  // Rounds the sum to what goes up, with what the rounds before it have left over in `rest`, and
-  // keeps what is left now in `next`: error feedback (Seide et al., "1-bit stochastic gradient
-  // descent", 2014), so that nothing is lost over the rounds. What is not finite leaves nothing.
+  // Adds `rest`, what earlier rounds have left over, to the sum, and rounds it to what goes up.
+  // Keeps what is left now in `next`, so that nothing is lost over the rounds. This is error
+  // feedback (Seide et al., "1-bit stochastic gradient descent", 2014). What is not finite leaves
+  // nothing.
   void round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
              std::span<float> next) const;
   // Where the chunk is pushed from.

@@ -42,8 +42,9 @@ struct ShardChunk {
   bool is_above = false;       // its sum was pushed to the rack above, whose reply is due
   std::uint32_t tree = 0;      // over racks
   std::uint32_t leader = 0;    // seat of the member whose hyper-parameters and first push hold
-  // Of a rack's sums: which of the two arrays has what rounds behind it have kept back, and whether
-  // the round under way has written the other one, which holds when that round is over.
+  // A rack keeps back parts of its sums in two arrays. `rest_side` is the one of the rounds behind
+  // the chunk. `has_next_rest`: the round under way has written the other one, which holds when
+  // that round is over.
   std::uint32_t rest_side = 0;
   bool has_next_rest = false;
 };

@@ -1,6 +1,6 @@
-// The listener of the control port, in front of gRPC: takes connections in, waits for their first
-// byte, ends TLS, and hands gRPC a connection of its own for each, between which and the client a
-// pump lets pass what is within its bounds (pump/pump.h).
+// The listener of the control port, in front of gRPC. It takes connections in, waits for their
+// first byte, and gives each a pump (pump/pump.h). The pump ends TLS, hands gRPC a connection of
+// its own, and lets pass between the two what is within its bounds.
 //
 // gRPC's own listener (1.51) ends for good at the first error of accept, such as a lack of
 // descriptors or a connection that was reset in the queue, and bounds nothing. Here there are
@@ -29,7 +29,7 @@ struct ControlListenerOptions {
   ControlPeers* peers = nullptr;         // who calls; not null, outlives the listener
   std::function<TlsContext()> tls = {};  // for each new connection; none: plaintext
   std::size_t silent_max = 512;          // connections that have said nothing
-  std::size_t strangers_max = 512;       // connections of which no call has succeeded
+  std::size_t strangers_max = 192;       // connections of which no call has succeeded
   std::size_t known_max = 4096;          // the others
   // Of them one tenant's; 0: half. Two tenants leave as much to each other, and a tenant of a
   // thousand workers has enough.
@@ -74,8 +74,8 @@ class ControlListener {
 
   // Once.
   virtual void start(Serve serve, Divert divert = {}) = 0;
-  // Nobody comes in any more when it returns. Who is there goes on until gRPC ends its connection;
-  // the destructor waits for that, a second at most.
+  // When it returns, nobody comes in any more. Connections that are there go on until gRPC ends
+  // them; the destructor waits for that, a second at most.
   virtual void stop() = 0;
   // A call from `peer`, in gRPC's words (control_peers.h), has succeeded, or was admitted.
   // `payer`: the tenant that it counts to, or "" (control_served.h). Any thread.

@@ -1,4 +1,5 @@
-// Who is at the other end of the control port's connections, which gRPC knows by names only.
+// The callers at the other end of the control port's connections. gRPC knows connections by names
+// only.
 //
 // The listener writes it, and forgets nobody of whom gRPC still has a call. Any thread.
 #pragma once

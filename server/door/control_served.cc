@@ -25,7 +25,7 @@ constexpr std::size_t kKnownOfLook = 512;
 constexpr std::uint64_t kCallBytes = 4096;
 constexpr std::uint64_t kMessageHeadBytes = 512;
 constexpr std::uint64_t kMessageFraction = 16;
-// Of what strangers have sent who are gone.
+// Memory is given back when strangers that are gone have sent so many bytes.
 constexpr std::uint64_t kWorthGivingBack = std::uint64_t{8} << 20;
 constexpr std::chrono::seconds kGiveBackEvery{10};
 

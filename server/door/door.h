@@ -35,7 +35,7 @@ class Door {
   Door& operator=(const Door&) = delete;
 
   void open();
-  // Accepts nobody any more; who connects is refused by the system.
+  // Accepts nobody any more; the system refuses new connections.
   void shut();
   // A stranger who was let in has failed.
   void charge(const std::string& address, double cost) {

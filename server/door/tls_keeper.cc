@@ -143,7 +143,7 @@ class FileTlsKeeper final : public TlsKeeper {
   const TlsFiles files_;
   const bool require_client_certificates_;
   const std::string crl_folder_;
-  // Of context_ alone: who asks for it moves everybody's bytes, and look() may wait for a disk.
+  // Guards context_ alone: its reader moves everybody's bytes, and look() may wait for a disk.
   mutable std::mutex context_mutex_;
   TlsContext context_;
   mutable std::mutex mutex_;  // all below

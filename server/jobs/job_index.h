@@ -56,7 +56,7 @@ struct JobTableOptions {
   const SnapshotStore* snapshots = nullptr;  // null: no job starts from a snapshot
   std::string rack = {};       // this server's; empty: it takes no jobs of several racks
   RackLinks* links = nullptr;  // to the servers of other racks; null: `rack` is empty
-  // How long before a drain's deadline workers are told to stop; at once where that is less away.
+  // Workers are told to stop this long before a drain's deadline; at once if it is less away.
   std::chrono::milliseconds end_notice{10'000};
   // Called by reap for each job that runs when a drain with snapshots ends it.
   std::function<void(const struct JobView&)> before_drain_ends = {};

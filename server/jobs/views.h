@@ -64,7 +64,7 @@ class JobViews {
   Result<JobView> inspect(const JobName& name, std::uint64_t job_id) const;
   Result<PlanView> plan(const JobName& name) const;
   std::size_t live_jobs() const;
-  // Of live jobs: snapshots that do not expire.
+  // The snapshots that live jobs need: these do not expire.
   std::vector<NeededSnapshots> needed_snapshots() const;
   bool is_draining() const;
 

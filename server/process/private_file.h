@@ -1,6 +1,6 @@
 // Warns of a file or folder that should be its owner's alone, where others may use it.
 //
-// Any thread; reads and logs, and changes nothing: whoever runs the server may want it so.
+// Any thread; reads and logs, and changes nothing: the server's user may want it so.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -1,8 +1,8 @@
 // A job's snapshot as a safetensors file: a tensor "KEY" of parameters and "KEY.state" of optimizer
 // state for each key, fp32, and the job in the metadata. Of a rule with two arrays of state these
 // are "KEY.exp_avg" and "KEY.exp_avg_sq", as PyTorch has them. "KEY.ema" is the moving average of
-// the parameters, of jobs that have it; "KEY.rack_rest" what this rack's server has kept back of
-// its sums, of jobs with rack_compress, or with a rack_wire_type of 16 bits.
+// the parameters, if the job has one. "KEY.rack_rest" is what this rack's server has kept back of
+// its sums, if the job has rack_compress, or a rack_wire_type of 16 bits.
 //
 // A server that holds only a part of a key writes "KEY[FROM:TO]" for each run of elements. The
 // metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, created

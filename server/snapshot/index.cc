@@ -35,8 +35,8 @@ std::optional<SnapshotInfo> SnapshotIndex::read(const std::filesystem::path& pat
                       .sha256 = std::move(head->sha256)};
 }
 
-// Headers are read without the mutex: who lists another folder does not wait. What two read at once
-// is read twice.
+// Headers are read without the mutex, so a list of another folder does not wait. A header that two
+// threads want at once is read twice.
 std::vector<SnapshotInfo> SnapshotIndex::list(const std::filesystem::path& folder,
                                               const std::string& name) {
   Folder known;

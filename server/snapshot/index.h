@@ -18,7 +18,7 @@ namespace phub::server {
 
 class SnapshotIndex {
  public:
-  // Of the folder `name` below the store's `folder`. Files that are no snapshots are left out.
+  // Lists the folder `name` below the store's `folder`. Files that are no snapshots are left out.
   std::vector<SnapshotInfo> list(const std::filesystem::path& folder, const std::string& name);
 
  private:

@@ -31,7 +31,7 @@ struct SnapshotName {
   std::string job;
   std::uint64_t round = 0;
 };
-// Of a file without its folder. None: no snapshot has such a name.
+// `file`: its name without a folder. None: no snapshot has such a name.
 std::optional<SnapshotName> parse_snapshot_name(std::string_view file);
 // The tenant's name, cut as a job's, or another folder's name.
 std::string tenant_of_snapshot_folder(std::string_view folder);

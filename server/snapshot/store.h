@@ -35,7 +35,8 @@ struct SnapshotStoreOptions {
   std::uint32_t files_of_tenant = 0;  // each tenant's at most; 0: no bound
 };
 
-// Of a live job: its snapshots do not expire, nor does the one that it is to start from.
+// The snapshots that a live job needs. Its own do not expire, nor does the one that it is to start
+// from.
 struct NeededSnapshots {
   std::uint32_t tenant_id = 0;
   std::string job;

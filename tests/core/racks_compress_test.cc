@@ -232,8 +232,8 @@ TEST_CASE("what is kept back is in copies, and a restored job goes on with its b
     REQUIRE(rig.job(rack).shard.copying.copy_some(1000) == 0);
     rig.job(rack).shard.copying.end();
   }
-  // What that rack keeps back of the round under way does not hold yet: a copy that begins now has
-  // the bits of the one that began before.
+  // The rack's rest of the round under way does not hold yet. So a copy that begins now has the
+  // bits of the one that began before.
   const auto late = std::move(*server::JobCopy::create(*rig.plan, 0, 2));
   late->round = 4;
   REQUIRE(rig.job(0).shard.copying.begin(late));

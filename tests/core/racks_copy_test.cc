@@ -1,5 +1,5 @@
-// Copies of a rack's chunks while replies of the rack above arrive: each is of one round, ends when
-// that round is over, and has all that later rounds are made of.
+// Copies of a rack's chunks while replies of the rack above arrive. Each copy is of one round, ends
+// when that round is over, and has all that later rounds are made of.
 #include <cstring>
 
 #include "tests/support/main/catch.h"

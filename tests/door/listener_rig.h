@@ -37,7 +37,7 @@ struct Echo {
                          static_cast<ssize_t>(bytes.size());
     PHUB_CHECK(is_sent, "the pump is there");
   }
-  // Of the last one, in gRPC's words.
+  // The peer of the last connection, in gRPC's words.
   std::string peer() {
     const std::lock_guard lock(mutex);
     sockaddr_un name{};

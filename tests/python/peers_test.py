@@ -39,7 +39,7 @@ def fails(call, *texts, kind=RuntimeError):
 
 
 def strangers():
-    """Who knows all that is in the store, and no more, is sent away, and nothing else changes."""
+    """A stranger who knows all that is in the store, and no more, is sent away. Nothing else changes."""
     begin()
     there = torch.zeros(1)
     if RANK == 0:

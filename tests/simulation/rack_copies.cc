@@ -5,7 +5,7 @@
 
 namespace phub::simulation {
 
-// Of a job that somebody harmed rounds need not end.
+// A job that somebody harmed is not copied: its rounds need not end.
 std::string RacksJob::copy_some() {
   if (failed_ || is_spoilt()) return {};
   const bool are_over = is_done();

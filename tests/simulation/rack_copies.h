@@ -1,4 +1,4 @@
-// Copies of one rack's job at random moments, as snapshots make them, one after another: each ends
+// Copies of one rack's job at random moments, as snapshots make them, one after another. Each ends
 // when its round is over, and has the parameters that workers were replied with in that round.
 #pragma once
 

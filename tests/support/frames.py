@@ -73,7 +73,7 @@ def half_requests():
 
 
 def idle_frames():
-    """Of a kind that nobody knows, empty ones, and priorities."""
+    """Frames of a kind that nobody knows, empty ones, and priorities."""
     some = frame(0x42, 0, 0, b"") + frame(2, 0, 1, bytes(5)) + frame(DATA, 0, 1, b"")
     return GREETING + frame(HEADERS, END_HEADERS, 1, CALL) + some * 100_000
 

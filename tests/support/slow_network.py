@@ -44,5 +44,5 @@ def speed_up():
 
 
 def change_rate(rate):
-    """Of what slow_down has slowed down."""
+    """Changes the rate of what slow_down has slowed down."""
     tc(f"class change dev lo parent 1: classid 1:20 htb rate {rate} burst 64k quantum 60000")

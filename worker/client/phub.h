@@ -201,10 +201,9 @@ class Client {
   std::uint64_t rounds_before() const;
 
   // Has every server of every rack keep the job, parameters and optimizer state, as they are after
-  // the last round that was waited for; returns what `phubctl restore` is to be told, "FILE at
-  // ADDRESS" of each server: all of them are restored. Needs
-  // servers with a state folder, a rule with parameters, and no added keys. REQUIRES: initialise,
-  // and every push has been waited for.
+  // the last round that was waited for. Returns "FILE at ADDRESS" of each server, for `phubctl
+  // restore`: all of them are to be restored. Needs servers with a state folder, a rule with
+  // parameters, and no added keys. REQUIRES: initialise, and every push has been waited for.
   Result<std::vector<std::string>> snapshot();
   // Whether snapshot could succeed at all, known since register_keys. Errors: kFailedPrecondition
   // names a server that takes none, and the cure. REQUIRES: register_keys succeeded.
@@ -221,8 +220,9 @@ class Client {
   // follow; until it is called 1. From kSamplesMin to kSamplesMax. REQUIRES: as set_hyper.
   Status set_samples(float samples);
 
-  // A planned end: a worker or a server is asked to stop, and all workers stop after the same step,
-  // so that worker 0 can write a checkpoint of it. A training loop asks is_last after each step.
+  // A planned end begins when a worker or a server is asked to stop. All workers stop after the
+  // same step, so that worker 0 can write a checkpoint of it. A training loop asks is_last after
+  // each step.
 
   // Asks all workers to stop, and tells the servers so at once. `reason` is told to all. Any
   // thread. REQUIRES: register_keys succeeded.
@@ -232,13 +232,13 @@ class Client {
   std::string ending() const;
   // Whether step `steps` (the first is 1), whose pushes this worker has just made, is the last one.
   // Worker 0 chooses it, step `steps + ahead`, and waits here until all others know it, a second or
-  // two; after options.timeout it stops alone. `ahead`: how many further steps the others may have
-  // asked about while worker 0 stands; 2 where each step needs every worker's push of the step
-  // before. In a job with a quorum nobody waits: each worker stops at once. If nobody calls
-  // is_last, the job goes on, and a server that stops ends it at its deadline. REQUIRES:
-  // register_keys succeeded.
+  // two. It stops at once when the job has ended or a worker has left, and after options.timeout.
+  // `ahead`: how many further steps the others may ask about while worker 0 waits. It is 2 where
+  // each step needs every worker's push of the step before. With a quorum or one worker nobody
+  // waits: each worker stops at once. If nobody calls is_last, the job goes on, and a server that
+  // stops ends it at its deadline. REQUIRES: register_keys succeeded.
   Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead = 2);
-  // The last step, once it is agreed; until then, and in a job with a quorum, nothing.
+  // The last step, once it is agreed. Nothing: not yet, or the job has a quorum or one worker.
   std::optional<std::uint64_t> last_step() const;
 
   std::uint32_t worker_index() const;

@@ -131,8 +131,8 @@ int phub_set_samples(phub_client* client, float samples);
 int phub_vote(phub_client* client, int overflow, float loss_scale);
 /* 1: the servers left out the key's last update, or a part of it. */
 int phub_was_skipped(const phub_client* client, uint32_t key);
-/* A planned end: a worker or a server is asked to stop, and all workers stop after the same step.
- * phub_end asks for it, and `reason` is told to all. */
+/* A planned end begins when a worker or a server is asked to stop. All workers stop after the same
+ * step. phub_end asks for it, and `reason` is told to all. */
 int phub_end(phub_client* client, const char* reason);
 /* Why the job is to end, as planned; NULL: it is not, as far as is known here. Belongs to the
  * client; valid until its next call. */

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kSideMax = 4096;
 constexpr std::uint32_t kWhite = 255;
-// Of the largest image, with a header that has some comments.
+// The size of the largest image, with a header that has some comments.
 constexpr std::size_t kFileBytesMax = std::size_t{3} * kSideMax * kSideMax + 64 * 1024;
 
 // The header's words, between white space and comments.

@@ -28,9 +28,10 @@ class RackCompression {
 
   // Whether some of the chunk's sum is kept back here; small keys' is not.
   bool keeps_back(std::uint32_t slot) const { return chunks_[slot].is_sparse; }
-  // Leaves of this rack's sum what is to go up, and zeros; `rest` is what was kept back of the
-  // chunk, and `next` becomes what is; they may be the same. What is not finite goes up as long as
-  // there is room, and is never kept back. `round` says where a run of MSTopK begins.
+  // Leaves in `sum` what is to go up of this rack's sum, and zeros. `rest` is what earlier rounds
+  // kept back of the chunk, and `next` becomes what is kept back now; they may be the same. What is
+  // not finite goes up as long as there is room, and is never kept back. `round` says where a run
+  // of MSTopK begins.
   void keep_back(std::span<float> sum, std::span<const float> rest, std::span<float> next,
                  std::uint64_t round);
 

@@ -59,7 +59,7 @@ class FrameGate {
 
   // REQUIRES: the last verdict was kHold. At least a millisecond.
   Clock::duration wait(Clock::time_point now);
-  // Of the last verdict but kPass.
+  // The reason of the last verdict that was not kPass.
   std::string_view reason() const { return reason_; }
   // The frame is held for want of room, which the client could make, and not for its price.
   bool waits_for_room() const { return missing_ == 0; }

@@ -59,7 +59,7 @@ export function date(unixSeconds) {
 
 const unseen = /[\p{DI}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]|(?![\n\t])\p{Cc}/gu;
 
-// A text with "\ufeff" in place of each character that nobody sees, or that moves others: two names
-// that differ look different. phubctl writes them alike (common/base/visible.h).
+// A text with an escape, such as "\ufeff", in place of each character that nobody sees or that
+// moves others. So names that differ look different. phubctl does alike (common/base/visible.h).
 export const visible = (text) => text.replace(unseen, (character) => character.split("").map((unit) =>
   `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));

@@ -56,7 +56,7 @@ function rateView(key, title, points, names, rate) {
     h("p", {class: "line dim"}, h("span", {}, `${ago} ago`), h("span", {}, `most ${most}`), h("span", {class: "figure"}, last)));
 }
 
-// Of the last ten minutes.
+// The job's rates over the last ten minutes.
 function paceView({history}) {
   if (history.length < 2) return null;
   const title = ["Bytes per second: ", h("span", {class: "swatch in"}), "in, ", h("span", {class: "swatch reply"}), "out"];

@@ -63,7 +63,7 @@ function expiry(seconds) {
   return h("span", {class: left < SOON_SECONDS ? "near" : null}, `in ${format.age(left)}`);
 }
 
-// Of the control port.
+// The certificates of the control port.
 export function certificatesView({certificates}) {
   if (certificates.length === 0) return note("no certificates", "The control port has no certificate: it is plaintext.");
   const names = {certificate: "of the server", ca: "of the CA"};

@@ -1,5 +1,5 @@
-// Asks the server every second and turns its counters into rates; what was before the page was
-// opened comes from the server once, what lies on its disk every ten seconds.
+// Asks the server every second and turns its counters into rates. Asks once for what was before the
+// page was opened, and every ten seconds for what lies on the server's disk.
 
 const INTERVAL_MS = 1000;
 const TIMEOUT_MS = 5000;
@@ -21,7 +21,7 @@ export async function follow({onState, onRefused, onSilent, onRecords}) {
     try {
       const state = await ask("api/state");
       if (state === null) {
-        samples.length = 0;     // who is let in later may see other jobs
+        samples.length = 0;     // a reader who is let in later may see other jobs
         past = null;
         recordsAt = -Infinity;
         onRefused();
@@ -88,7 +88,7 @@ function linkRates(link, jobBefore, per) {
 }
 
 // {jobs: id -> {rounds, received, sent, history, racks: name -> {received, sent}}, cores: core ->
-// {received, sent, chunks, history, jobs: id -> busy share}}; null where there is one sample only.
+// {received, sent, chunks, history, jobs: id -> busy share}}. Null: there is one sample only.
 function ratesOf(samples, past) {
   const first = samples[0];
   const last = samples.at(-1);

@@ -9,7 +9,7 @@
 namespace phub::server {
 namespace {
 
-// Of two specs that differ in their workers only.
+// The gradient_scale that makes the job a mean over its workers.
 float mean_scale_for(const JobSpec& spec) {
   return gradient_scale_of({.workers = spec.workers, .rule = spec.rule});
 }

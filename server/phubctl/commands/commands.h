@@ -202,8 +202,8 @@ std::string top_text(const Look& before, const Look& now, std::size_t columns = 
 // "bytes_received_per_second", "bytes_sent_per_second"}, ...]} on one line.
 std::string top_json(const Look& before, const Look& now);
 
-// `text` for a screen of that size, drawn over what is there: a line that is cut at its right edge
-// ends in ">", the last one says how many more there are, and the rest of the screen is cleared.
+// `text` for a screen of that size, drawn over what is there. A line that is cut at its right edge
+// ends in ">". The last line says how many more there are. The rest of the screen is cleared.
 std::string screen_of(const std::string& text, std::size_t columns, std::size_t lines);
 
 // The last rounds of a job as a Chrome trace (JSON object format), for Perfetto or

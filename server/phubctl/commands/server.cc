@@ -113,7 +113,7 @@ std::string cores_text(const control::ServerInfo& server) {
   return "\n" + table.to_string();
 }
 
-// Of the control port; empty: it has no TLS.
+// The certificates of the control port; empty: it has no TLS.
 std::string certificates_text(const control::ServerInfo& server) {
   Table table("CERTIFICATE|EXPIRES|>IN DAYS");
   for (const control::CertificateInfo& certificate : server.certificates()) {

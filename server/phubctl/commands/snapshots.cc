@@ -54,8 +54,8 @@ Result<Position> position_of(const Session& session, const std::vector<Server>& 
   return all;
 }
 
-// The round that all servers are to take: of a job at rest the one that it is in, of another one
-// that none of them has reached when all know of it.
+// The round that all servers are to take. For a job at rest it is the round that the job is in. For
+// another job it is one that no server has reached when all know of it.
 Result<std::uint64_t> common_round(const Session& session, const std::vector<Server>& servers,
                                    const std::string& job) {
   PHUB_ASSIGN_OR_RETURN(const Position begin, position_of(session, servers, job));

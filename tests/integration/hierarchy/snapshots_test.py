@@ -1,5 +1,6 @@
 """Snapshots of a job of two racks at random moments, with a slow link between the racks and a
-straggler in each: every one ends, is of one round, and restores to the bits of a run that went on.
+straggler in each. Every snapshot ends, is of one round, and restores to the bits of a run that went
+on.
 
 Usage: snapshots_test.py BIN [--count N] [--seed S]; exits 77 (skipped) where there is no right to
 make a network namespace. N snapshots of each kind of job; the test run takes few.

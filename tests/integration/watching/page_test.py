@@ -77,7 +77,7 @@ class PageTest(processes.JobTest):
               "worker 1 is named as the straggler")
         self.look_at_all("page")
         self.check_quiet()
-        # Who comes later sees what was before.
+        # A reader who comes later sees what was before.
         until(lambda: sum(len(job["rounds_per_second"]) for job in self.history()) >= 2, "the server has a history")
         self.open()
         first = self.browser.text('[data-key="pace"]')

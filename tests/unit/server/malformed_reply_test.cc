@@ -1,5 +1,5 @@
-// Whoever answers at a server's address may answer anything: that is an error of the call, never
-// the end of the process.
+// A program at a server's address may answer anything. A malformed reply is an error of the call,
+// never the end of the process.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>

@@ -1,4 +1,4 @@
-"""Who this process is among those that were started together: what phubrun, torchrun and Slurm set."""
+"""This process's place among those that were started together: what phubrun, torchrun and Slurm set."""
 from __future__ import annotations
 
 import hashlib
@@ -47,8 +47,8 @@ def options(kind: str, given: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def run(workers: int) -> Optional[str]:
-    """A word that the ranks of this run have in common, whatever their job is called, and that other runs are unlikely to
-    have; None: there is nothing of the kind. Each host may spell an address in its way, so that is left out."""
+    """A word that the ranks of this run have in common, whatever their job is called. Other runs are unlikely to have it.
+    None: there is nothing of the kind. Each host may spell an address in its way, so that is left out."""
     port = os.environ.get("MASTER_PORT")
     if workers in (0, 1) or not port:
         return None

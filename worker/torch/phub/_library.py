@@ -28,7 +28,7 @@ _bytes = ctypes.POINTER(ctypes.c_size_t)
 # A newer library may have more options behind those that are known here: they are 0, their default.
 _SPARE_BYTES = 256
 
-# Of a prefix, where CMake installs libraries.
+# Folders of a prefix where CMake installs libraries.
 _FOLDERS = ["lib", "lib64"] + [f"lib/{each}" for each in [sysconfig.get_config_var("MULTIARCH")] if each]
 
 

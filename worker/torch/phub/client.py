@@ -180,9 +180,9 @@ class Client:
         self._call("phub_vote", bool(overflow), _real("loss_scale", loss_scale))
 
     def snapshot(self) -> List[str]:
-        """Has every server of every rack keep the job as it is after the last round that was waited for: "FILE at SERVER", which
-        `phubctl restore` takes. Needs servers with a state_folder, a rule with parameters, and no added keys. Every push
-        has been waited for."""
+        """Has every server of every rack keep the job as it is after the last round that was waited for. Returns "FILE at
+        SERVER" of each, which `phubctl restore` takes. Needs servers with a state_folder, a rule with parameters, and no
+        added keys. Every push has been waited for."""
         files = ctypes.c_char_p()
         self._call_beside("phub_snapshot", ctypes.byref(files))
         return (files.value or b"").decode().splitlines()

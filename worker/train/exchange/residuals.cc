@@ -57,7 +57,8 @@ Result<std::string> resume_own(const std::filesystem::path& path,
   return std::string();
 }
 
-// Of a worker that is not there any more, as far as this host knows: the job has fewer than it had.
+// What to say of the residuals of a worker that is not there any more, as far as this host knows:
+// the job has fewer workers than it had. Empty: there are none.
 std::string dropped_residual(const std::filesystem::path& checkpoint, std::uint64_t next_step,
                              std::uint32_t workers) {
   const std::filesystem::path path = residual_path(checkpoint, next_step, workers);

@@ -1,8 +1,9 @@
 """Keeps one host's processes of a run. phubrun sends this file to each host, whose python3 runs it: nothing of the
 package need be there.
 
-Orders come on standard input and reports go out on standard output, each a JSON object on a line; before a report is a mark
-that phubrun chose, for others may print there too. Its processes live no longer than it. When its input ends, or nobody has spoken for some time, it asks them to end, kills them, and ends.
+Orders come on standard input and reports go out on standard output, each a JSON object on a line. A mark that phubrun chose
+begins each report, for others may print there too. Its processes live no longer than it. When its input ends, or nobody has
+spoken for some time, it asks them to end, kills them, and ends.
 """
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Kept:
         self._rest = ""
 
     def said(self, data: bytes) -> List[Tuple[str, str]]:
-        """What can be reported: lines, each with its end, and a part of one that is too long to wait for. b"": no more comes."""
+        """What can be reported: lines, each with its end, and a part of a line that is too long to wait for. `data` b"": no
+        more comes."""
         *ended, self._rest = _END.split(self._rest + self._decoder.decode(data, not data))
         parts = [(text, end[-1]) for text, end in zip(ended[::2], ended[1::2])]
         if not self._rest:
@@ -74,8 +76,8 @@ class Kept:
 
 
 def _held_port() -> socket.socket:
-    """Of a port for the workers' own meeting: bound, and not listened on. Whoever asks for any port gets another one, and who
-    asks for this one by its number and with SO_REUSEADDR, as PyTorch does, gets it."""
+    """Holds a port for the workers' own meeting: bound, and not listened on. A program that asks for any port gets another
+    one. A program that asks for this one by its number and with SO_REUSEADDR, as PyTorch does, gets it."""
     for family in (socket.AF_INET6, socket.AF_INET):
         try:
             held = socket.socket(family)

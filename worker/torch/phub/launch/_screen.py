@@ -57,7 +57,7 @@ class Screen:
         print(text, file=sys.stderr, flush=True)
 
     def end_line(self, name: Optional[str] = None) -> None:
-        """Of `name`, or of whoever has not ended it."""
+        """Ends the open line, if it is of `name`; None: whichever process's it is."""
         if self._owner is not None and name in (None, self._owner):
             self._cut[self._owner] = ""
             self._owner, self._is_back = None, False

@@ -1,8 +1,8 @@
 """What a program changes where the servers would not see it: parameters outside step(), gradients after they were pushed.
 
-A tensor's version counts what PyTorch writes into it. What is written by way of `.data` is not counted: so on the CPU a
-parameter is compared with the servers' value as well, which costs what a copy does, and elsewhere its sum with the sum that
-it had.
+A tensor's version counts what PyTorch writes into it, but not what is written by way of `.data`. So on the CPU a parameter is
+compared with the servers' value as well, which costs what a copy does. Elsewhere its sum is compared with the sum that it
+had.
 """
 from __future__ import annotations
 

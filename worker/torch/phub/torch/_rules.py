@@ -24,7 +24,7 @@ ARRAYS: Dict[str, Dict[str, str]] = {
     "sgd": {}, "momentum": {"state": "momentum_buffer"}, "nesterov": {"state": "momentum_buffer"},
     "lars": {"state": "momentum_buffer"}, "adagrad": {"state": "sum"},
     **{rule: {"exp_avg": "exp_avg", "exp_avg_sq": "exp_avg_sq"} for rule in WITH_BETAS}}
-# Of a group, what the servers have from the join.
+# A group's values that the servers have from the join.
 FIXED = ("betas", "eps", "weight_decay", "nesterov", "decoupled_weight_decay", *_OF_TORCH)
 
 

@@ -25,10 +25,10 @@ class Optimizer(torch.optim.Optimizer):
     rule: "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", by PyTorch's formulas, with its defaults; "lars",
       "lamb", under which parameters of one dimension (biases, norms) have a trust of 1.
     lr: may be changed between a step and the next backward, by a scheduler too, and so may momentum; worker 0's counts.
-    model: with it step() does not wait: each module's forward waits for its own parameters alone. Who reads parameters
-      elsewhere calls synchronize() first.
+    model: with it step() does not wait: each module's forward waits for its own parameters alone. Code that reads
+      parameters elsewhere calls synchronize() first.
     push: "backward", or "step": step() pushes what is in .grad then, as torch.optim takes it, and nothing is pushed while
-      backward goes on. What changes gradients, or calls backward otherwise than once a step, needs "step".
+      backward goes on. A program that changes gradients, or calls backward otherwise than once a step, needs "step".
     accumulate: backward passes of a step; gradients are pushed by the last of them, or by step() if it comes before.
     absent: what to do in step() about a parameter without a gradient. "error", or "zeros": push zeros.
     options: Options' fields; what is not given comes from the environment. Arguments of torch.optim's that change no step
@@ -106,10 +106,10 @@ class Optimizer(torch.optim.Optimizer):
             self._copy(index)
 
     def send_parameters(self) -> None:
-        """Makes worker 0's parameters, as they are now, everybody's and the servers'. After a checkpoint was loaded into the
-        model, or the program has written parameters in another way: every rank calls it, after step and before backward, and
-        waits for the others. The optimizer's state begins anew (momentum, means, the step), as with a new torch.optim's, for
-        it is another job, "JOB-again1"; rule "sgd" has none."""
+        """Makes worker 0's parameters, as they are now, everybody's and the servers'. A program needs it when it has loaded a
+        checkpoint into the model, or has written parameters in another way. Every rank calls it, after step and before
+        backward, and waits for the others. The optimizer's state begins anew (momentum, means, the step), as with a new
+        torch.optim's, for it is another job, "JOB-again1"; rule "sgd" has none."""
         if any(self._is_pushed):
             raise Error("send_parameters: backward has pushed gradients already; call it after step and before backward")
         self.synchronize()

@@ -126,7 +126,7 @@ def _of_part(values: Dict[Tuple[str, str], torch.Tensor], part: Part) -> torch.T
 
 
 def _steps_of(states: List[Dict[str, Any]]) -> int:
-    """Of rules that count none, 0."""
+    """The steps that the parameters have made; 0 for rules that count none."""
     counts = {int(each["step"]) for each in states if "step" in each}
     if len(counts) > 1:
         raise Error(f"import_state: parameters have made different numbers of steps ({min(counts)} to {max(counts)}), and the "

@@ -20,8 +20,8 @@ _ANYWHERE = ("192.0.2.1", "2001:db8::1")
 
 
 def own_address(servers: str) -> _Found:
-    """Of this host, for the others: as PHUB_PEER_ADDRESS says, else that from which it reaches the servers. An address of
-    one link has its zone, as "fe80::1%eth0". Raises Error."""
+    """This host's address for the others: as PHUB_PEER_ADDRESS says, else that from which it reaches the servers. An address
+    of one link has its zone, as "fe80::1%eth0". Raises Error."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return _chosen(chosen)

@@ -36,7 +36,7 @@ class Trust:
 
     @staticmethod
     def alone() -> "Trust":
-        """Of a group of one rank."""
+        """The trust of a group of one rank."""
         return Trust(secrets.token_bytes(_BYTES))
 
     def set(self, secret: Optional[bytes], failure: Optional[BaseException]) -> None:
