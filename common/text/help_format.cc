@@ -100,6 +100,10 @@ class Format final : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* command) const override {
     return entry(command->get_display_name(true), command->get_description());
   }
+  // The program by its name alone: the path of an installation can be longer than a line.
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return fitted(CLI::Formatter::make_usage(app, name.substr(name.rfind('/') + 1)));
+  }
   std::string make_description(const CLI::App* app) const override {
     return fitted(CLI::Formatter::make_description(app));
   }

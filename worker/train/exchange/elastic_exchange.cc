@@ -33,7 +33,7 @@ class ElasticExchange : public OwnSteps {
     if (meets(key) && pushed_[key] != step_) PHUB_RETURN_IF_ERROR(meet(key));
     PHUB_RETURN_IF_ERROR(own_->push(key));
     if (pushed_[key] == step_) pull(key);
-    return schedule_.is_last(step_) ? end(key) : Status();
+    return schedule_.is_last(step_) ? push_last(key) : Status();
   }
 
   Status wait(KeyId key) override {
@@ -69,7 +69,7 @@ class ElasticExchange : public OwnSteps {
   }
 
   // What is pushed with the last step is of after it, so that no gradient is lost.
-  Status end(KeyId key) {
+  Status push_last(KeyId key) {
     PHUB_RETURN_IF_ERROR(take(key));
     std::ranges::copy(own().parameter(key), outer_->gradient(key).begin());
     pushed_[key] = step_;
