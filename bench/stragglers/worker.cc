@@ -31,19 +31,20 @@ Result<std::unique_ptr<Client>> join(std::uint32_t index, const ServedWork& serv
   const Work& work = served.work;
   PHUB_ASSIGN_OR_RETURN(
       auto client,
-      Client::connect({.servers = served.addresses,
-                       .job = stretch.job,
-                       .workers = work.workers,
-                       .worker_index = static_cast<std::int32_t>(index),
-                       .transport = work.transport,
-                       .links = {.tcp_congestion_control = work.congestion},
-                       .wire_type = work.dtype,
-                       .rule = RuleKind::kSgd,
-                       .hyper = {.learning_rate = kRate, .momentum = 0.0F, .gradient_scale = 0.0F},
-                       .deterministic = stretch.rounds.waits_for_all() && work.deterministic,
-                       .rounds = stretch.rounds,
-                       .chunk_bytes = work.chunk_kib * kBytesPerKib,
-                       .timeout = std::chrono::seconds(work.wait_s)}));
+      Client::connect(
+          {.servers = served.addresses,
+           .job = {.name = stretch.job,
+                   .workers = work.workers,
+                   .wire_type = work.dtype,
+                   .rule = RuleKind::kSgd,
+                   .deterministic = stretch.rounds.waits_for_all() && work.deterministic,
+                   .chunk_bytes = work.chunk_kib * kBytesPerKib,
+                   .hyper = {.learning_rate = kRate, .momentum = 0.0F, .gradient_scale = 0.0F},
+                   .rounds = stretch.rounds},
+           .worker_index = static_cast<std::int32_t>(index),
+           .transport = work.transport,
+           .links = {.tcp_congestion_control = work.congestion},
+           .timeout = std::chrono::seconds(work.wait_s)}));
   std::vector<KeySpec> specs;
   for (std::size_t key = 0; key < keys.size(); ++key) {
     specs.push_back({"key" + std::to_string(key), keys[key]});

@@ -45,13 +45,13 @@ Result<std::unique_ptr<Client>> connect(std::uint32_t index, const TenantWorkerO
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> sizes,
                         make_keys(load.keys, load.elements));
   ClientOptions client_options{.servers = {options.server},
-                               .job = load.job,
-                               .workers = load.workers,
+                               .job = {.name = load.job,
+                                       .workers = load.workers,
+                                       .wire_type = load.dtype,
+                                       .rule = load.rule,
+                                       .hyper = {.learning_rate = 1e-6F, .momentum = 0.9F}},
                                .worker_index = static_cast<std::int32_t>(index),
                                .transport = load.transport,
-                               .wire_type = load.dtype,
-                               .rule = load.rule,
-                               .hyper = {.learning_rate = 1e-6F, .momentum = 0.9F},
                                .timeout = std::chrono::seconds(60)};
   client_options.security.tenant = load.tenant;
   PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(client_options));

@@ -58,6 +58,14 @@ void ConfigCheck::require(bool is_right, std::string_view field, const std::stri
              fmt::format("{}{}{}: {}", place_of(field, index), prefix_, field, text)};
 }
 
+void ConfigCheck::refuse(std::string_view path, const std::string& text) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return require(false, path, text);
+  const std::string_view field = path.substr(0, dot);
+  const Message& message = message_.GetReflection()->GetMessage(message_, descriptor(field));
+  nested(field, message).refuse(path.substr(dot + 1), text);
+}
+
 void ConfigCheck::one_of(std::string_view field, std::string_view value,
                          std::span<const std::string_view> allowed, int index) {
   const bool is_allowed = std::find(allowed.begin(), allowed.end(), value) != allowed.end();

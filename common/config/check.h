@@ -42,6 +42,9 @@ class ConfigCheck {
   // Fails with `text` for entry `index` of `field` unless `is_right`.
   void require(bool is_right, std::string_view field, const std::string& text, int index = 0);
 
+  // Fails with `text` for the field at `path`, such as "optimizer.rule".
+  void refuse(std::string_view path, const std::string& text);
+
   void one_of(std::string_view field, std::string_view value,
               std::span<const std::string_view> allowed, int index = 0);
   void one_of(std::string_view field, std::string_view value,

@@ -34,7 +34,7 @@ void check_fields(const CompressConfig& compress, ConfigCheck& check) {
   check.one_of("selector", compress.selector(), {"histogram", "exact", "mstopk"});
 }
 
-// What it contradicts. Of a job the servers refuse the same (server/job/spec/check.cc), but for
+// What it contradicts. Of a job the servers refuse the same (common/job/check.cc), but for
 // what they do not know of.
 void check_beside(const WorkerConfig& config, ConfigCheck& check) {
   const std::string& rule = config.optimizer().rule();
@@ -44,18 +44,6 @@ void check_beside(const WorkerConfig& config, ConfigCheck& check) {
       fmt::format("contradicts optimizer.rule: \"{}\", which has a memory of its own; use rule "
                   "\"sgd\", or remove it here",
                   rule));
-  const auto kind = parse_rule_kind(rule);
-  check.require(!kind || !needs_whole_keys(*kind), "encoding",
-                fmt::format("contradicts optimizer.rule: \"{}\", which needs the norms of whole "
-                            "gradients; use \"momentum\", or remove compress",
-                            rule));
-  check.require(
-      config.racks_size() == 0, "encoding",
-      "contradicts racks, whose servers add up whole gradients; use rack_compress in its place, or "
-      "one rack");
-  check.require(!train.loss_scale().has_dynamic(), "encoding",
-                "contradicts loss_scale.dynamic: what is kept back would have an older scale; use "
-                "loss_scale.factor, or remove compress");
   check.require(train.payload() == "gradient", "encoding",
                 fmt::format("contradicts train.payload: \"{}\", of which a worker keeps what is "
                             "not shared in its own parameters: it would be pushed twice; use "
@@ -75,7 +63,7 @@ void check_compress(const WorkerConfig& config, ConfigCheck train) {
   check_beside(config, check);
 }
 
-// Of a job the servers refuse the same (server/job/spec/check.cc).
+// Of a job the servers refuse the same (common/job/check.cc).
 void check_rack_compress(const WorkerConfig& config, ConfigCheck& check) {
   if (!config.has_rack_compress()) return;
   const RackCompressConfig& compress = config.rack_compress();
@@ -84,23 +72,6 @@ void check_rack_compress(const WorkerConfig& config, ConfigCheck& check) {
   fields.require(density > 0.0F && density <= 1.0F, "density",
                  fmt::format("{} is not above 0 and at most 1", density));
   fields.one_of("selector", compress.selector(), {"histogram", "exact", "mstopk"});
-  check.require(config.racks_size() > 0, "rack_compress",
-                "means nothing without racks; remove it, or list them");
-  check.require(config.rack_wire_type() == "fp32", "rack_compress",
-                fmt::format("contradicts rack_wire_type: \"{}\": what it leaves of sums travels "
-                            "in fp32; remove one of them",
-                            config.rack_wire_type()));
-  const std::string& rule = config.optimizer().rule();
-  const auto kind = parse_rule_kind(rule);
-  check.require(!kind || !needs_whole_keys(*kind), "rack_compress",
-                fmt::format("contradicts optimizer.rule: \"{}\", which needs the norms of whole "
-                            "gradients; use \"momentum\", or remove it",
-                            rule));
-  check.require(config.train().payload() != "weights", "rack_compress",
-                "contradicts train.payload: \"weights\": it is for gradients; remove it");
-  check.require(!config.train().has_loss_scale(), "rack_compress",
-                "contradicts train.loss_scale, which leaves whole updates out; remove one of them, "
-                "or use wire_type \"bf16\", which needs no scale");
 }
 
 }  // namespace phub

@@ -93,10 +93,6 @@ void check_weights(const WorkerConfig& config, ConfigCheck& check) {
   check.unused_unless(false, "momentum", "with payload \"weights\" (set optimizer.momentum)");
   check.unused_unless(false, "mix", "with payload \"weights\" (set elasticity)");
   check_elasticity(config, elasticity_of(config), check);
-  check.require(config.rounds().weight() == "one", "rule",
-                fmt::format("elastic, of payload \"weights\", contradicts rounds.weight: \"{}\", "
-                            "which would make parameters smaller or larger; use \"one\"",
-                            config.rounds().weight()));
   check.require(!config.rounds().turns() || outer.overlap_steps() == 0, "overlap_steps",
                 fmt::format("{} contradicts rounds.turns: a worker that has pushed waits for its "
                             "turn before it computes; remove one of them",

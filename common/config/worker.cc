@@ -9,6 +9,7 @@
 #include "common/config/check.h"
 #include "common/config/compress.h"
 #include "common/config/config.h"
+#include "common/config/job.h"
 #include "common/config/model_names.h"
 #include "common/config/payload.h"
 #include "common/config/racks.h"
@@ -133,8 +134,6 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
   const double ema = optimizer.ema_decay();
   check_number(check, "ema_decay", ema, !optimizer.has_ema_decay() || (ema > 0.0 && ema < 1.0),
                "above 0 and below 1");
-  check.unused_unless(rule != RuleKind::kLars, "clip_norm",
-                      "with rule \"lars\", which divides by norms already");
   if (optimizer.has_schedule()) {
     check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()));
   }
@@ -249,10 +248,6 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
-  check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
-                "has no way for the norm of optimizer.clip_norm: leave one of the two out");
-  check.require(!config.optimizer().has_ema_decay() || config.racks_size() == 0, "racks",
-                "have no average of all keys: leave out one of racks and optimizer.ema_decay");
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
     check.address("servers", config.servers(i), 1, i);
@@ -281,21 +276,11 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   }
   check.unused_unless(may_use_tcp, "tcp_streams", "with this transport");
   check.in_range("tcp_streams", config.tcp_streams(), 1U, kMaxTcpStreams);
-  check.require(config.tcp_streams() == 1 || config.racks().empty(), "tcp_streams",
-                "contradicts racks, whose servers are joined by one stream to a core; leave one of "
-                "the two out");
   check.unused_unless(may_use_tcp, "tcp_delay_us", "with this transport");
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
   check.one_of("watch_values", config.watch_values(), {"off", "name", "fail"});
-  check.require(
-      config.watch_values() != "fail" || !config.train().loss_scale().has_dynamic(), "watch_values",
-      "\"fail\" contradicts train.loss_scale.dynamic, whose factor is found by overflows; "
-      "use \"name\", which tells whose they are");
-  check.require(!config.checksums() || config.racks().empty(), "checksums",
-                "contradicts racks: sums that servers push to each other have none; leave one "
-                "of the two out");
   check.require(!config.checksums() || !wants_gpu_direct, "checksums",
                 "contradicts train.gpu_direct: \"required\": they are made by the processor, which "
                 "does not read a GPU's memory; use gpu_direct: \"auto\"");
@@ -323,6 +308,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_payload(config, check.nested("train", config.train()));
   check_compress(config, check.nested("train", config.train()));
   check_rack_compress(config, check);
+  if (status.ok()) check_contradictions(config, check);
   return status;
 }
 

@@ -13,6 +13,7 @@ struct KeySpec {
   std::uint64_t elements = 0;      // > 0
   float weight_decay = 0.0F;       // for the rules that decay
   bool exclude_from_lars = false;  // lars, lamb: at trust 1 (biases, batch normalisation)
+  bool operator==(const KeySpec&) const = default;
 };
 
 }  // namespace phub

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/first_line.h"
-#include "common/protocol/job_message.h"
+#include "common/job/message.h"
 #include "common/rendezvous/peer_host.h"
 #include "common/rendezvous/pending_call.h"
 #include "common/rendezvous/server_calls.h"

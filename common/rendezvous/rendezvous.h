@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "common/rendezvous/client_security.h"
 #include "common/rendezvous/join_info.h"
 #include "common/rendezvous/planned_end.h"

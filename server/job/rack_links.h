@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 
 namespace phub::server {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "server/plane/data_plane.h"
 #include "server/process/token_bucket.h"
 #include "server/tenants/secret.h"

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "common/job/check.h"
+#include "common/job/text.h"
 #include "server/job/rack_links.h"
-#include "server/job/spec/check.h"
-#include "server/job/spec/text.h"
 
 namespace phub::server {
 namespace {

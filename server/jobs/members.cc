@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
-#include "server/job/spec/check.h"
+#include "common/job/check.h"
 #include "server/jobs/core_load.h"
 
 namespace phub::server {

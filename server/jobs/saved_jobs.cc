@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
-#include "server/job/spec/text.h"
+#include "common/job/text.h"
 
 namespace phub::server {
 namespace {

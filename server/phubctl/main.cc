@@ -37,7 +37,8 @@ struct Arguments {
   JobOptions job;
 };
 
-void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
+void declare_jobs(CLI::App& app, Arguments& options, Command& command,
+                  LocalCommand& local_command) {
   CLI::App& jobs = add_subcommand(app, "job", "List, inspect, explain, create, close and plan jobs",
                                   "Examples:\n"
                                   "  phubctl job list\n"
@@ -62,6 +63,7 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
     };
   });
   declare_create(jobs, options.job, command);
+  declare_fields(jobs, local_command);
   CLI::App& close = add_subcommand(jobs, "close", "End a job; its workers are told",
                                    "Example:\n  phubctl job close demo");
   close.add_option("name", options.name, "Name of the job")->required();
@@ -128,7 +130,7 @@ void declare_racks(CLI::App& app, Command& command) {
   racks.callback([&command] { command = list_racks; });
 }
 
-void declare(CLI::App& app, Arguments& options, Command& command) {
+void declare(CLI::App& app, Arguments& options, Command& command, LocalCommand& local_command) {
   app.description("phubctl: looks at and administers a phub-server.");
   app.footer(
       "Examples:\n"
@@ -158,7 +160,7 @@ void declare(CLI::App& app, Arguments& options, Command& command) {
   app.add_option("--timeout-ms", options.timeout_ms, "Deadline of the call, milliseconds")
       ->check(CLI::Range(1U, 3'600'000U))
       ->capture_default_str();
-  declare_jobs(app, options, command);
+  declare_jobs(app, options, command, local_command);
   declare_server(app, options, command);
   declare_racks(app, command);
   declare_probe(app, *app.get_subcommand("job"), command);
@@ -198,7 +200,7 @@ int run(int argc, char** argv) {
   Arguments options;
   Command command;
   LocalCommand local_command;
-  declare(app, options, command);
+  declare(app, options, command, local_command);
   declare_snapshots(app, command);
   declare_tenants(app, command);
   declare_watch(app, *app.get_subcommand("job"), command);

@@ -51,6 +51,11 @@ void declare_watch(CLI::App& app, CLI::App& jobs, Command& command);
 
 // `phubctl probe` and `job shapes`.
 void declare_probe(CLI::App& app, CLI::App& jobs, Command& command);
+// An option whose text is the field's: common/job/fields.h. `flag` and `field` outlive `sub`.
+CLI::Option* add_flag(CLI::App& sub, JobOptions& job, const char* flag, const char* field,
+                      const std::string& help);
+// --chunk-kib, in KiB.
+void declare_chunks(CLI::App& sub, JobOptions& job);
 // --racks, and what is told of the racks for a prediction; --racks is returned.
 CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job);
 // What is told for a prediction; only beside `needed`.
@@ -58,6 +63,8 @@ void declare_plan_options(CLI::App& sub, PlanOptions& plan, CLI::Option* needed)
 
 // `phubctl job create`. `jobs` is the subcommand `job`; `job` outlives `jobs`.
 void declare_create(CLI::App& jobs, JobOptions& job, Command& command);
+// `phubctl job fields`.
+void declare_fields(CLI::App& jobs, LocalCommand& command);
 
 // `phubctl doctor` and `pki`.
 void declare_doctor(CLI::App& app, LocalCommand& command);

@@ -1,7 +1,8 @@
 // `phubctl job create`.
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "common/base/round_policy.h"
 #include "server/phubctl/main.h"
 
 namespace phub::phubctl {
@@ -22,155 +23,183 @@ constexpr char kExamples[] =
     "their configurations; --quorum and its options are `rounds` there\n"
     "(proto/config.proto).";
 
-// Adds an option that contradicts --file.
-class Fields {
- public:
-  Fields(CLI::App& sub, CLI::Option* file) : sub_(sub), file_(file) {}
-
-  template <typename Value>
-  CLI::Option* option(const std::string& name, Value& value, const std::string& help) {
-    return sub_.add_option(name, value, help)->excludes(file_);
-  }
-  template <typename Value>
-  void field(const std::string& name, Value& value, const std::string& help) {
-    option(name, value, help)->capture_default_str();
-  }
-  void flag(const std::string& name, bool& value, const std::string& help) {
-    sub_.add_flag(name, value, help)->excludes(file_);
-  }
-
- private:
-  CLI::App& sub_;
-  CLI::Option* file_;
+// A flag that has a field of its own. Others are set by --set.
+struct Flag {
+  const char* flag;
+  const char* field;
+  const char* help;
 };
 
-void declare_job(Fields& fields, JobOptions& job) {
-  fields.field("--workers", job.workers, "Workers that it waits for");
-  fields.field("--rule", job.rule,
-               "sum, mean, sgd, momentum, nesterov, lars, adam, adamw, adagrad, lamb or elastic");
-  fields.field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
-  fields.field("--encoding", job.encoding,
-               "What workers push: dense, sparse, int8 or int4 (train.compress)");
-  fields.field("--watch-values", job.watch_values,
-               "Who pushes NaNs and infinities: off, name (tell it), or fail (and end the job)");
-  fields.flag("--checksums", job.checksums,
-              "Workers send a checksum with each chunk; the servers compare it, and another one "
-              "ends the job with worker, key and round");
-  fields.field("--tcp-streams", job.tcp_streams,
-               "Connections by tcp from each worker to each core, 1 to 16, for long fat links");
-  fields.field("--order", job.order, "deterministic or arrival");
-  fields.field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
-  fields.option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
-      ->allow_extra_args(false);
-}
+constexpr Flag kFlags[] = {
+    {"--workers", "workers", "Workers that it waits for; left out: 1"},
+    {"--rule", "rule",
+     "sum, mean, sgd, momentum, nesterov, lars, adam, adamw, adagrad, lamb or elastic; left out: "
+     "sum"},
+    {"--wire-type", "wire_type", "fp32, fp16 or bf16; left out: fp32"},
+    {"--encoding", "encoding",
+     "What workers push: dense, sparse, int8 or int4 (train.compress); left out: dense"},
+    {"--watch-values", "watch_values",
+     "Who pushes NaNs and infinities: off, name (tell it), or fail (and end the job); left out: "
+     "off"},
+    {"--tcp-streams", "tcp_streams",
+     "Connections by tcp from each worker to each core, 1 to 16, for long fat links"},
+    {"--order", "order", "deterministic or arrival; left out: deterministic"},
+    {"--learning-rate", "learning_rate",
+     "As in the workers' configuration; worker 0 may change it later. Of elastic: train.outer's "
+     "elasticity"},
+    {"--momentum", "momentum", "For momentum, nesterov and lars"},
+    {"--gradient-scale", "gradient_scale",
+     "Of the summed gradient; 0: 1 / workers (with --quorum: 1 / the pushes of a round)"},
+    {"--trust-coefficient", "trust_coefficient",
+     "Of lars: a step's share of a tensor's norm; left out: 0.001"},
+    {"--trust-epsilon", "trust_epsilon", "Of lars: added to the gradient's norm; left out: 0"},
+    {"--beta1", "beta1", "Of adam, adamw and lamb: left out: 0.9"},
+    {"--beta2", "beta2", "Of adam, adamw and lamb: left out: 0.999"},
+    {"--epsilon", "epsilon", "Of adam, adamw, adagrad and lamb; left out: 1e-8, 1e-8, 1e-10, 1e-6"},
+    {"--clip-norm", "clip_norm", "Of all keys' averaged gradients at most; left out: no bound"},
+    {"--ema-decay", "ema_decay", "Of the parameters' moving average; left out: there is none"},
+    {"--quorum", "rounds.quorum",
+     "Pushes that complete a round, below --workers, so that nobody waits for the slowest: backup "
+     "workers (N - b), asynchronous (1, with --late add), stale synchronous parallel (the same, "
+     "with --staleness). Needs --order arrival. Left out: every worker's"},
+    {"--grace-ms", "rounds.grace_ms",
+     "Of --late drop: after these, how long more are waited for; left out: 0"},
+    {"--patience-ms", "rounds.patience_ms",
+     "Of --late drop: so long after its first push a round goes on without its quorum; longer than "
+     "workers are apart; left out: 10000"},
+    {"--staleness", "rounds.staleness",
+     "So many rounds a worker may be ahead of the slowest, for which its reply waits; left out: "
+     "any"},
+    {"--late", "rounds.late",
+     "What becomes of a push whose round is over: drop (counted, and replied to with the current "
+     "parameters), or add (it is one of the round that is under way, and nobody waits for a "
+     "round's end); left out: drop"},
+    {"--push-weight", "rounds.weight",
+     "What a push is multiplied by: one, staleness (1 / (1 + s), if s rounds have passed since its "
+     "parameters), or samples (the worker's batch); left out: one"},
+    {"--rack-hybrid-bytes", "rack_hybrid_bytes",
+     "Of hybrid: keys of at most so many bytes are small; left out: those that share chunks"},
+    {"--rack-selector", "rack_compress.selector",
+     "How the largest are found: histogram, exact, mstopk; left out: histogram"},
+};
 
-void declare_rule(Fields& fields, JobOptions& job) {
-  fields.field(
-      "--learning-rate", job.learning_rate,
-      "As in the workers' configuration; worker 0 may change it later. Of elastic: train.outer's "
-      "elasticity");
-  fields.field("--momentum", job.momentum, "For momentum, nesterov and lars");
-  fields.field("--gradient-scale", job.gradient_scale,
-               "Of the summed gradient; 0: 1 / workers (with --quorum: 1 / the pushes of a round)");
-  fields.option("--trust-coefficient", job.trust_coefficient,
-                "Of lars: a step's share of a tensor's norm; left out: 0.001");
-  fields.option("--trust-epsilon", job.trust_epsilon,
-                "Of lars: added to the gradient's norm; left out: 0");
-  fields
-      .option("--exclude-from-lars", job.exclude_from_lars,
-              "Of lars and lamb: a key at trust 1, as biases are")
+// Flags without a value.
+constexpr struct {
+  Flag flag;
+  const char* text;
+} kSwitches[] = {
+    {{"--checksums", "checksums",
+      "Workers send a checksum with each chunk; the servers compare it, and another one ends the "
+      "job with worker, key and round"},
+     "true"},
+    {{"--turns", "rounds.turns",
+      "Of --quorum 1 --late add: a worker is replied to when the one before it has pushed, so that "
+      "one computes at a time"},
+     "true"},
+    {{"--hogwild", "rounds.hogwild",
+      "Of --quorum 1 --late add, over shm: workers change the shared parameters themselves, "
+      "without locks"},
+     "true"},
+    {{"--rack-no-feedback", "rack_compress.error_feedback",
+      "What does not go up is lost, instead of added to the next round's sum; to compare with"},
+     "false"},
+};
+
+void declare_special(CLI::App& sub, JobOptions& job) {
+  sub.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
+      ->allow_extra_args(false);
+  sub.add_option("--exclude-from-lars", job.exclude_from_lars,
+                 "Of lars and lamb: a key at trust 1, as biases are")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  fields.option("--beta1", job.beta1, "Of adam, adamw and lamb: left out: 0.9");
-  fields.option("--beta2", job.beta2, "Of adam, adamw and lamb: left out: 0.999");
-  fields.option("--epsilon", job.epsilon,
-                "Of adam, adamw, adagrad and lamb; left out: 1e-8, 1e-8, 1e-10, 1e-6");
-  fields.option("--clip-norm", job.clip_norm,
-                "Of all keys' averaged gradients at most; left out: no bound");
-  fields.option("--ema-decay", job.ema_decay,
-                "Of the parameters' moving average; left out: there is none");
+  sub.add_option_function<std::string>(
+      "--rack-shape",
+      [&job](const std::string& shape) {
+        job.chooses_shape = shape == "auto";
+        if (!job.chooses_shape) job.settings.push_back({"--rack-shape", "rack_shape", shape});
+      },
+      "How the racks are joined: spread, chain, multicolour, hybrid, tree, nested (by the levels "
+      "of their names, as site1/row2/rack3), or auto: by the last probe; left out: spread");
 }
 
-void declare_job_rounds(CLI::App& sub, RoundOptions& rounds, CLI::Option* file) {
-  CLI::Option* const quorum =
-      sub.add_option("--quorum", rounds.quorum,
-                     "Pushes that complete a round, below --workers, so that nobody waits for the "
-                     "slowest: backup workers (N - b), asynchronous (1, with --late add), stale "
-                     "synchronous parallel (the same, with --staleness). Needs --order arrival. "
-                     "Left out: every worker's");
-  quorum->check(CLI::PositiveNumber)->excludes(file);
-  const auto option = [&](const std::string& name, auto& value, const std::string& help) {
-    return sub.add_option(name, value, help)->needs(quorum);
-  };
-  option("--grace-ms", rounds.grace_ms, "Of --late drop: after these, how long more are waited for")
-      ->check(CLI::Range(0U, std::uint32_t{kGraceMsMax}))
-      ->capture_default_str();
-  option("--patience-ms", rounds.patience_ms,
-         "Of --late drop: so long after its first push a round goes on without its "
-         "quorum; longer than workers are apart; left out: " +
-             std::to_string(kPatienceMs))
-      ->check(CLI::Range(1U, std::uint32_t{kGraceMsMax}));
-  option("--staleness", rounds.staleness,
-         "So many rounds a worker may be ahead of the slowest, for which its reply "
-         "waits; left out: any");
-  option("--late", rounds.late,
-         "What becomes of a push whose round is over: drop (counted, and replied "
-         "to with the current parameters), or add (it is one of the round that is under way, and "
-         "nobody waits for a round's end)")
-      ->capture_default_str();
-  option("--push-weight", rounds.weight,
-         "What a push is multiplied by: one, staleness (1 / (1 + s), if s rounds "
-         "have passed since its parameters), or samples (the worker's batch)")
-      ->capture_default_str();
-  sub.add_flag("--turns", rounds.turns,
-               "Of --quorum 1 --late add: a worker is replied to when the one before it has "
-               "pushed, so that one computes at a time")
-      ->needs(quorum);
-  sub.add_flag("--hogwild", rounds.hogwild,
-               "Of --quorum 1 --late add, over shm: workers change the shared parameters "
-               "themselves, without locks")
-      ->needs(quorum);
-}
-
-void declare_job_racks(CLI::App& sub, JobOptions& job, CLI::Option* file) {
-  CLI::Option* const racks = declare_rack_options(sub, job);
-  racks->excludes(file)->excludes("--workers");
-  sub.add_option("--rack-shape", job.rack_shape,
-                 "How the racks are joined: spread, chain, multicolour, hybrid, tree, nested (by "
-                 "the levels of their names, as site1/row2/rack3), or auto: by the last probe")
-      ->needs(racks)
-      ->capture_default_str();
-  sub.add_option("--rack-hybrid-bytes", job.rack_hybrid_bytes,
-                 "Of hybrid: keys of at most so many bytes are small; left out: those that share "
-                 "chunks")
-      ->needs(racks);
-  CLI::Option* const density = sub.get_option("--rack-compress");
-  sub.add_option("--rack-selector", job.rack_compress.selector,
-                 "How the largest are found: histogram, exact, mstopk")
-      ->needs(density)
-      ->capture_default_str();
-  sub.add_flag("--rack-no-feedback", job.rack_compress.drops_rest,
-               "What does not go up is lost, instead of added to the next "
-               "round's sum; to compare with")
-      ->needs(density);
+// FIELD=VALUE, after the flags: it is in place of theirs.
+void declare_set(CLI::App& sub, JobOptions& job) {
+  sub.add_option_function<std::vector<std::string>>(
+         "--set",
+         [&job](const std::vector<std::string>& given) {
+           for (const std::string& each : given) {
+             const std::size_t equals = each.find('=');
+             if (equals == std::string::npos) {
+               throw CLI::ValidationError("--set", "\"" + each +
+                                                       "\" has no \"=\"; write "
+                                                       "FIELD=VALUE, as rounds.quorum=3");
+             }
+             const std::string field = each.substr(0, equals);
+             job.settings.push_back({"--set " + field, field, each.substr(equals + 1)});
+           }
+         },
+         "Any field of the job (`phubctl job fields` lists them), also in place of the file's")
+      ->type_name("FIELD=VALUE")
+      ->allow_extra_args(false);
 }
 
 }  // namespace
 
+void declare_chunks(CLI::App& sub, JobOptions& job) {
+  sub.add_option_function<std::uint32_t>(
+         "--chunk-kib",
+         [&job](std::uint32_t kib) {
+           job.settings.push_back(
+               {"--chunk-kib", "chunk_bytes", std::to_string(std::uint64_t{kib} * 1024)});
+         },
+         "Size of a chunk, KiB; left out: 32")
+      ->check(CLI::Range(4U, 4096U));
+}
+
+CLI::Option* add_flag(CLI::App& sub, JobOptions& job, const char* flag, const char* field,
+                      const std::string& help) {
+  return sub.add_option_function<std::string>(
+      flag,
+      [&job, flag, field](const std::string& text) {
+        job.settings.push_back({flag, field, text});
+      },
+      help);
+}
+
 void declare_create(CLI::App& jobs, JobOptions& job, Command& command) {
   CLI::App& create =
       add_subcommand(jobs, "create", "Make a job before its workers join", kExamples);
-  CLI::Option* const file =
-      create.add_option("--file", job.file, "JobSpec of proto/job.proto")->type_name("FILE");
+  create.add_option("--file", job.file, "JobSpec of proto/job.proto")->type_name("FILE");
   create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
-  Fields fields(create, file);
-  declare_job(fields, job);
-  declare_rule(fields, job);
-  declare_job_rounds(create, job.rounds, file);
-  declare_job_racks(create, job, file);
+  for (const Flag& flag : kFlags) add_flag(create, job, flag.flag, flag.field, flag.help);
+  for (const auto& [flag, text] : kSwitches) {
+    create.add_flag_callback(
+        flag.flag,
+        [&job, &flag, text] {
+          job.settings.push_back({flag.flag, flag.field, text});
+        },
+        flag.help);
+  }
+  declare_chunks(create, job);
+  declare_special(create, job);
+  declare_rack_options(create, job)->excludes("--workers");
+  declare_set(create, job);
   create.callback([&] {
     if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
     command = [&job](const Session& session) { return create_job(session, job); };
+  });
+}
+
+void declare_fields(CLI::App& jobs, LocalCommand& command) {
+  CLI::App& fields =
+      add_subcommand(jobs, "fields", "What a job may say, and what contradicts each other",
+                     "Examples:\n"
+                     "  phubctl job fields\n"
+                     "  phubctl job create demo --set watch_values=name\n\n"
+                     "Asks no server. The fields are those of JobSpec in "
+                     "proto/job.proto.");
+  fields.callback([&command] {
+    command = [](bool as_json, const std::string&) { return print_fields(as_json); };
   });
 }
 

@@ -29,10 +29,8 @@ void declare_shapes(CLI::App& jobs, Command& command) {
   sub.add_option("--key", job->keys, "NAME:ELEMENTS, instead of --bytes")
       ->excludes("--bytes")
       ->allow_extra_args(false);
-  sub.add_option("--wire-type", job->wire_type, "fp32, fp16 or bf16")->capture_default_str();
-  sub.add_option("--chunk-kib", job->chunk_kib, "Size of a chunk, KiB")
-      ->check(CLI::Range(4U, 4096U))
-      ->capture_default_str();
+  add_flag(sub, *job, "--wire-type", "wire_type", "fp32, fp16 or bf16; left out: fp32");
+  declare_chunks(sub, *job);
   run_with(sub, command, job, print_shapes);
 }
 
@@ -53,24 +51,17 @@ void declare_plan_options(CLI::App& sub, PlanOptions& plan, CLI::Option* needed)
 
 CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job) {
   CLI::Option* const racks =
-      sub.add_option("--racks", job.racks, "Racks and their workers, for a job that spans racks")
+      add_flag(sub, job, "--racks", "racks", "Racks and their workers, for a job that spans racks")
           ->type_name("NAME:WORKERS,...");
-  sub.add_option("--rack-wire-type", job.rack_wire_type,
-                 "What racks push their sums to each other in: fp32, fp16 or bf16")
-      ->needs(racks)
-      ->capture_default_str();
-  RackCompressOptions& compress = job.rack_compress;
-  CLI::Option* const density =
-      sub.add_option("--rack-compress", compress.density,
-                     "Share of a chunk's elements, the largest of its sum, that racks push each "
-                     "other, with their places and in fp32 (rack_compress, by tcp); such as 0.01; "
-                     "left out: whole sums")
-          ->type_name("DENSITY")
-          ->needs(racks);
-  sub.add_option("--rack-dense-below", compress.dense_below,
-                 "Keys with fewer elements go whole; left out: 4096")
-      ->type_name("N")
-      ->needs(density);
+  add_flag(sub, job, "--rack-wire-type", "rack_wire_type",
+           "What racks push their sums to each other in: fp32, fp16 or bf16; left out: fp32");
+  add_flag(sub, job, "--rack-compress", "rack_compress.density",
+           "Share of a chunk's elements, the largest of its sum, that racks push each other, with "
+           "their places and in fp32 (rack_compress, by tcp); such as 0.01; left out: whole sums")
+      ->type_name("DENSITY");
+  add_flag(sub, job, "--rack-dense-below", "rack_compress.dense_below",
+           "Keys with fewer elements go whole; left out: 4096")
+      ->type_name("N");
   declare_plan_options(sub, job.plan, racks);
   return racks;
 }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/base/version.h"
-#include "common/protocol/job_message.h"
+#include "common/job/message.h"
 #include "server/rpc/messages/messages.h"
 
 namespace phub::server {

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/protocol/job_message.h"
+#include "common/job/check.h"
+#include "common/job/message.h"
 #include "common/rpc/run_header.h"
 #include "common/rpc/status.h"
-#include "server/job/spec/check.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/rendezvous.h"

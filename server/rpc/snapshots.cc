@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/job/workers.h"
 #include "common/rpc/status.h"
-#include "server/job/spec/workers.h"
 #include "server/rpc/messages/messages.h"
 
 namespace phub::server {

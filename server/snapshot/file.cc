@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "server/job/spec/text.h"
+#include "common/job/text.h"
 #include "server/snapshot/digest.h"
 
 namespace phub::server {

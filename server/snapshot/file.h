@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "common/tensors/safetensors.h"
 #include "server/plane/data_plane.h"
 

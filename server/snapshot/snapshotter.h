@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "server/plane/data_plane.h"
 #include "server/snapshot/store.h"
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "server/plane/data_plane.h"
 #include "server/snapshot/file.h"
 #include "server/snapshot/index.h"

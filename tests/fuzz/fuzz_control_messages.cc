@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/protocol/job_message.h"
-#include "server/job/spec/check.h"
-#include "server/job/spec/text.h"
+#include "common/job/check.h"
+#include "common/job/message.h"
+#include "common/job/text.h"
 #include "server/rpc/messages/messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -19,9 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   control::JobSpec message;
   if (!message.ParseFromString(bytes)) return 0;
   const auto spec = spec_from(message);
-  if (!spec || !server::validate(*spec).ok() || spec->keys.empty()) return 0;
-  const std::string text = server::text_of(*spec);
-  const auto again = server::spec_from_text(text);
-  if (!again || server::text_of(*again) != text) std::abort();
+  if (!spec || !validate(*spec).ok() || spec->keys.empty()) return 0;
+  const std::string text = text_of(*spec);
+  const auto again = spec_from_text(text);
+  if (!again || text_of(*again) != text) std::abort();
   return 0;
 }

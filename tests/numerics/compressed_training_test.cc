@@ -18,22 +18,22 @@ using ServersOf = std::function<std::vector<std::string>(std::uint32_t worker)>;
 
 // The test accuracy that the workers of this job reach together, in percent.
 double accuracy_of(const ClientOptions& job, const ServersOf& servers) {
-  std::vector<Status> statuses(job.workers);
-  std::vector<double> accuracies(job.workers);
+  std::vector<Status> statuses(job.job.workers);
+  std::vector<double> accuracies(job.job.workers);
   std::vector<std::thread> threads;
-  for (std::uint32_t w = 0; w < job.workers; ++w) {
+  for (std::uint32_t w = 0; w < job.job.workers; ++w) {
     threads.emplace_back([&, w] {
       const SessionOptions options{
-          .executor = {.batch = kImages / job.workers},
+          .executor = {.batch = kImages / job.job.workers},
           .data = {.path = PHUB_MNIST_PATH},
           .update = {.schedule = {.learning_rate = 0.05F, .warmup_steps = 20}},
           .epochs = 10,
           .max_steps = kSteps,
-          .workers = job.workers};
+          .workers = job.job.workers};
       ClientOptions client = job;
       client.servers = servers(w);
       client.worker_index = static_cast<std::int32_t>(w);
-      client.rule = RuleKind::kSgd;
+      client.job.rule = RuleKind::kSgd;
       const auto result = run_session(
           options,
           [&](const std::vector<KeySpec>& keys) { return make_remote_exchange(client, keys); },
@@ -51,18 +51,19 @@ double accuracy_of(const ClientOptions& job, const ServersOf& servers) {
 }
 
 double accuracy_with(const TestServer& server, const CompressOptions& compress) {
-  return accuracy_of({.servers = {}, .job = "compressed", .workers = 2, .compress = compress},
-                     [&](std::uint32_t) { return std::vector<std::string>{server.address()}; });
+  return accuracy_of(
+      {.servers = {}, .job = {.name = "compressed", .workers = 2}, .compress = compress},
+      [&](std::uint32_t) { return std::vector<std::string>{server.address()}; });
 }
 
 // Of two racks of two workers.
 double accuracy_across(const JoinedServers& racks, const RackCompress& compress) {
   static int jobs = 0;
   return accuracy_of({.servers = {},
-                      .job = "across" + std::to_string(++jobs),
-                      .workers = 4,
-                      .racks = {{racks.name(0), 2}, {racks.name(1), 2}},
-                      .rack_compress = compress},
+                      .job = {.name = "across" + std::to_string(++jobs),
+                              .workers = 4,
+                              .racks = {{racks.name(0), 2}, {racks.name(1), 2}},
+                              .rack_compress = compress}},
                      [&](std::uint32_t worker) { return racks.addresses(worker / 2); });
 }
 

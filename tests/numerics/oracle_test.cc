@@ -27,12 +27,12 @@ struct Job {
 Result<std::vector<Snapshot>> train_through_server(const Job& job, std::uint32_t index) {
   PHUB_ASSIGN_OR_RETURN(const auto exchange,
                         make_remote_exchange({.servers = {job.server},
-                                              .job = job.name,
-                                              .workers = kWorkers,
+                                              .job = {.name = job.name,
+                                                      .workers = kWorkers,
+                                                      .wire_type = job.wire_type,
+                                                      .rule = RuleKind::kMomentum},
                                               .worker_index = static_cast<std::int32_t>(index),
-                                              .transport = job.transport,
-                                              .wire_type = job.wire_type,
-                                              .rule = RuleKind::kMomentum},
+                                              .transport = job.transport},
                                              lenet_keys()));
   PHUB_ASSIGN_OR_RETURN(
       const auto worker,

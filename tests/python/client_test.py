@@ -1,5 +1,4 @@
 """phub.Client and phub.numpy: results, errors, interrupts, forks. Usage: client_test.py LIBRARY BIN"""
-import dataclasses
 import os
 import re
 import shutil
@@ -206,7 +205,7 @@ class ClientTest(unittest.TestCase):
     def test_the_second_run_of_a_name_is_told_how_to_get_another(self):
         mine = self.one(job="same")
         mine.register_keys([phub.Key("w", 1)])
-        with phub.Client(dataclasses.replace(mine.options)) as second:
+        with phub.Client(mine.options.replace()) as second:
             with self.assertRaisesRegex(phub.Error, 'ALREADY_EXISTS: .*"same" has all of its 1 workers.*another run.*PHUB_JOB'):
                 second.register_keys([phub.Key("w", 1)])
 
@@ -242,19 +241,23 @@ class ClientTest(unittest.TestCase):
         os.environ.pop("PHUB_SERVERS", None)
         with self.assertRaisesRegex(phub.Error, "PHUB_SERVERS"):
             phub.Client(phub.Options())
-        with self.assertRaisesRegex(TypeError, "learning_rat"):
-            phub.Options(learning_rat=1)  # type: ignore[call-arg]
+        with self.assertRaisesRegex(phub.Error, "^learning_rat: there is no such option; did you mean learning_rate"):
+            phub.Client(phub.Options(servers="127.0.0.1:1", learning_rat=1))
 
     def test_what_a_field_does_not_take_is_named(self):
         """A number for a text's address would end the process; one that is too large would be another."""
         for field, value, why in (("job", 5, "5 is not a text"), ("rule", b"sum", "is not a text"),
-                                  ("workers", "two", "'two' is not a whole number"), ("workers", 2.5, "2.5 is not a whole number"),
-                                  ("workers", -1, "-1 is below 0"), ("chunk_bytes", 2**32 + 32768, "4295000064 is too large"),
-                                  ("staleness", -1, "-1 is below 0"), ("learning_rate", "fast", "'fast' is not a number"),
+                                  ("workers", "two", '"two" is not a whole number'), ("workers", 2.5, '"2.5" is not a whole number'),
+                                  ("workers", -1, '"-1" is not a whole number'),
+                                  ("chunk_bytes", 2**32 + 32768, '"4295000064" is not a whole number, at most 4294967295'),
+                                  ("learning_rate", "fast", '"fast" is not a number'),
+                                  ("checksums", 1, '"1" is not true or false'), ("momentum", object(), "neither a text"),
                                   ("timeout", -1, "-1 is not a number of seconds"), ("timeout", "long", "is not a number of seconds"),
                                   ("servers", 5, '5 is not "host:port"'), ("job", "a\0b", "has a NUL")):
             with self.subTest(field=field, value=value), self.assertRaisesRegex(phub.Error, f"^{field}: .*{re.escape(why)}"):
                 phub.Client(phub.Options(**{"servers": "127.0.0.1:1", field: value}))
+        with self.assertRaisesRegex(phub.Error, '^rounds.staleness: "-1" is not a whole number'):
+            phub.Client(phub.Options(servers="127.0.0.1:1", rounds={"staleness": -1}))
         folder = temporary_folder(self)
         with self.assertRaisesRegex(phub.Error, f"{folder} has none of ca.pem"):
             phub.Client(phub.Options(servers="127.0.0.1:1", credentials=folder))

@@ -189,20 +189,23 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(done.stdout, f"[0] x{'ü' * 200000}\n")
 
     def test_a_bar_is_shown_while_it_grows(self):
-        seen = temporary_folder(self) / "seen"
-        os.mkfifo(seen)
+        # One for each time: who opens the same again can meet a writer that has not closed it yet.
+        folder = temporary_folder(self)
+        seen = [folder / "seen first", folder / "seen next"]
+        for fifo in seen:
+            os.mkfifo(fifo)
         running = subprocess.Popen(phubrun(*program(
-            f"import sys; sys.stdout.write('\\r 10 %|#  |'); sys.stdout.flush(); open({str(seen)!r}).close()\n"
+            f"import sys; sys.stdout.write('\\r 10 %|#  |'); sys.stdout.flush(); open({str(seen[0])!r}).close()\n"
             "sys.stdout.write('\\r100 %|###|\\r\\nwhich? '); sys.stdout.flush()\n"
-            f"open({str(seen)!r}).close(); print('that')")), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            f"open({str(seen[1])!r}).close(); print('that')")), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.addCleanup(running.communicate)
         self.addCleanup(running.kill)
         shown = b""
-        for wanted in (b"[0]  10 %|#  |", b"[0]  10 %|#  |\r[0] 100 %|###|\n[0] which? "):
+        for fifo, wanted in zip(seen, (b"[0]  10 %|#  |", b"[0]  10 %|#  |\r[0] 100 %|###|\n[0] which? ")):
             while shown != wanted:
                 self.assertTrue(wanted.startswith(shown), shown)
                 shown += os.read(running.stdout.fileno(), 1000)
-            open(seen, "w").close()
+            open(fifo, "w").close()
         self.assertEqual(running.stdout.read(), b"that\n")
 
     def test_a_file_has_what_was_written(self):

@@ -71,7 +71,7 @@ def scaled(folder, kind, mode):
     """In step 2 one gradient of rank 1 is infinite: nobody makes the step, and both halve the scale."""
     model = cases.make()
     overlap = {"model": model} if mode == "overlap" else {}
-    optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, votes=True, **overlap)
+    optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, loss_scaling="voted", **overlap)
     scaler = scaler_of(kind)
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -107,10 +107,10 @@ class ScalingTest(unittest.TestCase):
         server = Server(cores=1)
         self.addCleanup(server.close)
         model = cases.make()
-        optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, votes=True,
+        optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, loss_scaling="voted",
                                          servers=server.control, workers=1, worker_index=0)
         cases.loss_of(model, cases.batch(0)).backward()
-        with self.assertRaisesRegex(phub.Error, "votes: .*scaler.step"):
+        with self.assertRaisesRegex(phub.Error, "loss_scaling: .*scaler.step"):
             optimizer.step()
         Scaler().step(optimizer)
         optimizer.close()
@@ -125,7 +125,7 @@ class ScalingTest(unittest.TestCase):
 
     def unscale_and_clip(self, kind, server):
         def optimizer_of(network, **options):
-            return phub.torch.Optimizer(network.named_parameters(), rule="sgd", lr=RATE, votes=True, servers=server.control,
+            return phub.torch.Optimizer(network.named_parameters(), rule="sgd", lr=RATE, loss_scaling="voted", servers=server.control,
                                         workers=1, worker_index=0, **options)
 
         ours, theirs = cases.make(), cases.make()

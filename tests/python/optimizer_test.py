@@ -87,7 +87,8 @@ def zeros(folder):
 def weighs(folder):
     """Rank 1's gradients count three times as much as rank 0's."""
     model = cases.make()
-    optimizer = optimizer_of(model, "sgd", quorum=1, late="add", arrival_order=True, staleness=0, push_weight="samples")
+    optimizer = optimizer_of(model, "sgd", order="arrival",
+                             rounds=dict(quorum=1, late="add", staleness=0, weight="samples"))
     for step in range(STEPS):
         optimizer.set_samples(16.0 if step % 2 == 0 else 48.0)
         optimizer.zero_grad()
@@ -187,7 +188,7 @@ class AloneTest(unittest.TestCase):
         with self.assertRaisesRegex(phub.Error, "pushed already.*accumulate=N"):
             cases.loss_of(model, cases.batch(0)).backward()
         self.assertRaisesRegex(phub.Error, "a new optimizer", optimizer.add_param_group, {})
-        with self.assertRaisesRegex(phub.Error, "GradScaler.*votes=True.*bfloat16"):
+        with self.assertRaisesRegex(phub.Error, "GradScaler.*loss_scaling=\"voted\".*bfloat16"):
             optimizer.step(grad_scaler=object())
 
     def test_what_has_no_effect_is_an_error(self):
@@ -203,7 +204,7 @@ class AloneTest(unittest.TestCase):
             with self.subTest(rule=rule, **options), self.assertRaisesRegex(phub.Error, message):
                 self.optimizer(model, rule=rule, **options)
         optimizer = self.optimizer(model)
-        with self.assertRaisesRegex(phub.Error, "set_samples: .*push_weight"):
+        with self.assertRaisesRegex(phub.Error, "set_samples: .*weight"):
             optimizer.set_samples(3.0)
 
     def trained(self, rule, **options):

@@ -83,20 +83,35 @@ FLOODS = (resets, endless_head, unacknowledged_calls, pings, settings, crumbs, h
 
 
 class Flood(threading.Thread):
-    """Sends all of the bytes on each of its connections, and reads nothing. Over when each was sent
-    all, or was ended by the server, or the server has taken nothing from any for `stall` seconds."""
+    """Sends all of the bytes on each of its connections, and reads nothing. A connection is over when
+    it was sent all, or when the server ended it, or when the server has taken nothing from any for
+    `stall` seconds. New connections follow until `seconds` have passed."""
 
-    def __init__(self, address, count, words, wrap=None, stall=3):
+    def __init__(self, address, count, words, wrap=None, seconds=0, stall=3):
         super().__init__(daemon=True)
-        self.words, self.stall, self.sent = words, stall, 0
-        self.streams = []
-        for _ in range(count):
-            stream = socket.create_connection(address, timeout=60)
-            stream = wrap(stream) if wrap else stream
+        self.address, self.count, self.words, self.wrap = address, count, words, wrap
+        self.seconds, self.stall, self.sent, self.streams = seconds, stall, 0, []
+        self.open()
+
+    def open(self):
+        while len(self.streams) < self.count:
+            stream = socket.create_connection(self.address, timeout=60)
+            stream = self.wrap(stream) if self.wrap else stream
             stream.setblocking(False)
             self.streams.append(stream)
 
     def run(self):
+        end = time.monotonic() + self.seconds
+        self.storm()
+        while time.monotonic() < end:
+            self.close()
+            try:
+                self.open()
+            except OSError:  # the server takes no more of them for now
+                pass
+            self.storm()
+
+    def storm(self):
         at = {stream: 0 for stream in self.streams}
         last = time.monotonic()
         while at and time.monotonic() - last < self.stall:
@@ -118,5 +133,5 @@ class Flood(threading.Thread):
                     del at[stream]
 
     def close(self):
-        for stream in self.streams:
-            stream.close()
+        while self.streams:
+            self.streams.pop().close()

@@ -13,9 +13,9 @@ namespace phub {
 template <typename Body, typename Adapt>
 Status run_workers(const ClientOptions& base, const std::vector<KeySpec>& keys, Body body,
                    Adapt adapt) {
-  std::vector<Status> results(base.workers);
+  std::vector<Status> results(base.job.workers);
   std::vector<std::thread> threads;
-  for (std::uint32_t w = 0; w < base.workers; ++w) {
+  for (std::uint32_t w = 0; w < base.job.workers; ++w) {
     threads.emplace_back([&, w] {
       ClientOptions options = base;
       options.worker_index = static_cast<std::int32_t>(w);

@@ -87,7 +87,7 @@ class StallingWorker {
     PHUB_RETURN_IF_ERROR(memory_->commit());
     PHUB_ASSIGN_OR_RETURN(own_parameters_, Mapping::anonymous(arena));
     parameters_ = reinterpret_cast<const float*>(own_parameters_->data());
-    exchange_ = std::make_unique<client::Exchange>(plan_, options_.wire_type, /*leader=*/false);
+    exchange_ = std::make_unique<client::Exchange>(plan_, options_.job.wire_type, /*leader=*/false);
     exchange_->use_memory({.hyper = memory_->data(),
                            .gradients = memory_->data() + gradients_offset_,
                            .parameters = own_parameters_->data()});

@@ -47,9 +47,9 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config/|protocol/job_(enums|message)|rendezvous/|rpc/|text/message_json)"
-                r"|server/(rpc/|page/|directory/etcd|doctor/peer/|job/spec/text|phubctl|main|daemon)"
-                r"|worker/(nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
+     re.compile(r"^(common/(config/|job/|rendezvous/|rpc/|text/message_json)"
+                r"|server/(rpc/|page/|directory/etcd|doctor/peer/|phubctl|main|daemon)"
+                r"|worker/(client/named_options|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),

@@ -81,7 +81,7 @@ class RulesTest(unittest.TestCase):
         def includes(*headers):
             return "".join(f'#include "{header}"\n' for header in headers)
         tree = {"server/core/core.h": includes("server/job/job.h"),
-                "server/job/job.h": includes("server/state/store.h", "server/job/spec/check.h"),
+                "server/job/job.h": includes("server/state/store.h", "common/job/check.h"),
                 "server/state/store.h": ""}
         self.assertEqual(rules.violations(tree), [])
         tree["server/state/store.cc"] = includes("server/core/core.h")

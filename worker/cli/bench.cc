@@ -151,13 +151,13 @@ Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& op
       options.loss_scale == 1.0F ? LossScaling::kNone : LossScaling::kStatic;
   const ClientOptions client{
       .servers = arguments.servers,
-      .job = arguments.job,
-      .workers = arguments.workers,
-      .transport = arguments.transport,
-      .wire_type = *wire,
-      .rule = options.rule,
-      .hyper = {.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 0.0F},
-      .loss_scale = {scaling, options.loss_scale}};
+      .job = {.name = arguments.job,
+              .workers = arguments.workers,
+              .wire_type = *wire,
+              .rule = options.rule,
+              .hyper = {.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 0.0F},
+              .loss_scale = {scaling, options.loss_scale}},
+      .transport = arguments.transport};
   options.exchange = [client](const std::vector<KeySpec>& keys) {
     return train::make_remote_exchange(client, keys);
   };

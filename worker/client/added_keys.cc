@@ -21,7 +21,7 @@ constexpr milliseconds kTurn{1};
 constexpr milliseconds kLook{50};
 
 std::string name_of_set(const ClientOptions& options, std::size_t number) {
-  return options.job + "+" + std::to_string(number);
+  return options.job.name + "+" + std::to_string(number);
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ Status AddedKey::in_its_set(const Status& status) const {
 }
 
 Status AddedKeys::in_set(const Client& client, const Status& status) {
-  return status.with_context("added keys (job " + client.state_->options.job + ")");
+  return status.with_context("added keys (job " + client.state_->options.job.name + ")");
 }
 
 Status AddedKeys::check_options(const ClientOptions& options) {
@@ -39,15 +39,15 @@ Status AddedKeys::check_options(const ClientOptions& options) {
     return {Code::kFailedPrecondition,
             "add_keys: " + why + "; register all keys with register_keys"};
   };
-  if (options.clip_norm > 0.0F) {
+  if (options.job.clip_norm > 0.0F) {
     return refuse(
         "clip_norm bounds the norm of all keys of a job, and added keys are one of their own");
   }
-  if (!options.rounds.waits_for_all()) {
+  if (!options.job.rounds.waits_for_all()) {
     return refuse(
         "a job with rounds.quorum goes on without workers, whom added keys would wait for");
   }
-  if (!options.racks.empty()) {
+  if (!options.job.racks.empty()) {
     return refuse("a job that spans racks agrees on its keys rack by rack, before it runs");
   }
   if (!options.security.nonce_file.empty()) {
@@ -103,7 +103,7 @@ Status AddedKeys::add(const std::vector<KeySpec>& keys) {
   PHUB_RETURN_IF_ERROR(check_names(keys));
   ClientOptions options = base_.state_->options;
   PHUB_RETURN_IF_ERROR(check_keys(options, keys));
-  options.job = name_of_set(options, sets_.size() + 1);
+  options.job.name = name_of_set(options, sets_.size() + 1);
   options.worker_index = static_cast<std::int32_t>(base_.worker_index());
   PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(options));
   const Status added = client->state_->set_up(keys, &base_.state_->membership);

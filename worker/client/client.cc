@@ -53,7 +53,7 @@ std::span<std::byte> Client::gradient_bytes(KeyId key) {
   if (const auto added = state_->added_key(key)) return added->client.gradient_bytes(added->key);
   PHUB_CHECK(state_->links && key < state_->keys.size(),
              "gradient of a key that is not registered");
-  const std::size_t width = size_of(state_->options.wire_type);
+  const std::size_t width = size_of(state_->options.job.wire_type);
   return {state_->links->gradients() + state_->links->plan().key_offset[key] * width,
           state_->keys[key].elements * width};
 }
@@ -61,7 +61,7 @@ std::span<std::byte> Client::gradient_bytes(KeyId key) {
 std::span<const std::byte> Client::parameter_bytes(KeyId key) const {
   if (const auto added = state_->added_key(key)) return added->client.parameter_bytes(added->key);
   PHUB_CHECK(state_->links && key < state_->keys.size(), "parameter of an unregistered key");
-  const std::size_t width = size_of(state_->options.wire_type);
+  const std::size_t width = size_of(state_->options.job.wire_type);
   return {state_->links->parameters() + state_->links->plan().key_offset[key] * width,
           state_->keys[key].elements * width};
 }
@@ -69,7 +69,7 @@ std::span<const std::byte> Client::parameter_bytes(KeyId key) const {
 ArrayLayout Client::layout() const {
   PHUB_CHECK(state_->links != nullptr, "the layout of keys that are not registered");
   const Plan& plan = state_->links->plan();
-  const std::size_t width = size_of(state_->options.wire_type);
+  const std::size_t width = size_of(state_->options.job.wire_type);
   ArrayLayout layout{.offsets = {}, .bytes = plan.arena_elements * width};
   for (const std::uint64_t offset : plan.key_offset) layout.offsets.push_back(offset * width);
   return layout;
@@ -108,7 +108,7 @@ KeptBack Client::kept_back(KeyId key) {
 
 Status Client::push(KeyId key) {
   if (const auto added = state_->added_key(key)) {
-    if (has_parameters(state_->options.rule) && !added->client.state_->has_initialised) {
+    if (has_parameters(state_->options.job.rule) && !added->client.state_->has_initialised) {
       return added->in_its_set(
           {Code::kFailedPrecondition, "push: its keys have no values yet; call initialise first"});
     }
@@ -153,8 +153,8 @@ Status Client::check_snapshots() const {
 }
 
 Status Client::initialise() {
-  if (!has_parameters(state_->options.rule)) {
-    return {Code::kFailedPrecondition, "rule " + std::string(name_of(state_->options.rule)) +
+  if (!has_parameters(state_->options.job.rule)) {
+    return {Code::kFailedPrecondition, "rule " + std::string(name_of(state_->options.job.rule)) +
                                            " has no parameters to initialise"};
   }
   PHUB_RETURN_IF_ERROR(state_->check_key(0));
@@ -185,7 +185,7 @@ Status Client::set_hyper(const Hyper& hyper) {
 
 Status Client::set_samples(float samples) {
   PHUB_RETURN_IF_ERROR(state_->check_key(0));
-  if (state_->options.rounds.weight != PushWeight::kSamples) {
+  if (state_->options.job.rounds.weight != PushWeight::kSamples) {
     return {Code::kFailedPrecondition,
             "set_samples: the job's rounds do not weigh by samples; join with a quorum and the "
             "weight \"samples\" (rounds.weight; of C and Python push_weight)"};
@@ -239,7 +239,7 @@ std::uint32_t Client::worker_index() const {
   return joined.empty() ? 0 : joined.front().worker_index;
 }
 
-std::uint32_t Client::workers() const { return state_->options.workers; }
+std::uint32_t Client::workers() const { return state_->options.job.workers; }
 
 std::string_view Client::transport() const {
   return state_->links ? std::string_view(state_->links->transports().name) : "";

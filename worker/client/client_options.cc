@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "common/job/check.h"
 #include "common/rendezvous/rendezvous.h"
 #include "common/rpc/run_header.h"
 #include "common/transport/tcp/congestion.h"
@@ -13,7 +14,8 @@
 namespace phub::client {
 namespace {
 
-// What a job that is compressed may not be otherwise: its servers say (server/job/spec/check.cc).
+// What a job that is compressed may not be otherwise: its servers say
+// (common/job/contradictions.cc).
 Status check_compress(const CompressOptions& compress, RuleKind rule) {
   if (!(compress.density > 0.0F && compress.density <= 1.0F)) {
     return {Code::kInvalidArgument, "compress: density " + std::to_string(compress.density) +
@@ -49,29 +51,10 @@ Status check_keys(const ClientOptions& options, const std::vector<KeySpec>& keys
 }
 
 JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
-  return {.name = options.job,
-          .workers = options.workers,
-          .wire_type = options.wire_type,
-          .rule = options.rule,
-          .deterministic = options.deterministic,
-          .chunk_bytes = options.chunk_bytes,
-          .hyper = options.hyper,
-          .lars = options.lars,
-          .adaptive = options.adaptive,
-          .clip_norm = options.clip_norm,
-          .ema_decay = options.ema_decay,
-          .loss_scale = options.loss_scale,
-          .keys = keys,
-          .racks = options.racks,
-          .rack_shape = options.rack_shape,
-          .rack_hybrid_bytes = options.rack_hybrid_bytes,
-          .rack_wire_type = options.rack_wire_type,
-          .rack_compress = options.rack_compress,
-          .encoding = options.compress.encoding,
-          .rounds = options.rounds,
-          .watch_values = options.watch_values,
-          .checksums = options.checksums,
-          .tcp_streams = options.tcp_streams};
+  JobSpec job = options.job;
+  job.encoding = options.compress.encoding;
+  job.keys = keys;
+  return job;
 }
 
 Status check_hyper(const ClientOptions& options, const Hyper& hyper) {
@@ -83,9 +66,9 @@ Status check_hyper(const ClientOptions& options, const Hyper& hyper) {
             "set_hyper: learning_rate and gradient_scale must be finite and not negative, momentum "
             "in [0, 1), samples 0 or from 2^-24 to 2^24"};
   }
-  if (!is_elastic(options.rule)) return {};
-  const float pushes = static_cast<float>(most_pushes(options.rounds, options.workers));
-  const float mean = 1.0F / static_cast<float>(options.workers);
+  if (!is_elastic(options.job.rule)) return {};
+  const float pushes = static_cast<float>(most_pushes(options.job.rounds, options.job.workers));
+  const float mean = 1.0F / static_cast<float>(options.job.workers);
   const bool is_mean = hyper.gradient_scale == 0.0F || hyper.gradient_scale == mean;
   if (hyper.learning_rate * pushes < 1.0F && is_mean && hyper.momentum == 0.0F) return {};
   return {Code::kInvalidArgument,
@@ -94,7 +77,7 @@ Status check_hyper(const ClientOptions& options, const Hyper& hyper) {
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {
-  if (options.loss_scale.kind != LossScaling::kVoted) {
+  if (options.job.loss_scale.kind != LossScaling::kVoted) {
     return {Code::kFailedPrecondition, "vote: the job's loss_scale is not a voted one"};
   }
   if (!(std::isfinite(vote.loss_scale) && vote.loss_scale > 0.0F) || vote.overflow > 1) {
@@ -105,21 +88,12 @@ Status check_vote(const ClientOptions& options, const Vote& vote) {
 
 namespace {
 Status check_streams(const ClientOptions& options) {
-  const std::string said = "tcp_streams of " + std::to_string(options.tcp_streams);
-  if (options.tcp_streams == 0 || options.tcp_streams > kMaxTcpStreams) {
-    return {Code::kInvalidArgument,
-            said + " is outside the allowed range of 1 to " + std::to_string(kMaxTcpStreams)};
+  if (options.job.tcp_streams == 1 || options.transport == "auto" || options.transport == "tcp") {
+    return {};
   }
-  if (options.tcp_streams == 1) return {};
-  if (options.transport != "auto" && options.transport != "tcp") {
-    return {Code::kInvalidArgument, said + " contradicts transport \"" + options.transport +
-                                        "\"; use \"tcp\" or \"auto\", or leave them out"};
-  }
-  if (options.racks.empty()) return {};
   return {Code::kInvalidArgument,
-          said +
-              " contradicts racks, whose servers are joined by one stream to a core; leave one "
-              "of the two out"};
+          "tcp_streams: " + std::to_string(options.job.tcp_streams) + " contradicts transport: " +
+              options.transport + ", which has none; use tcp or auto, or leave one of the two out"};
 }
 }  // namespace
 
@@ -152,17 +126,13 @@ Status check_options(const ClientOptions& options) {
                                         " us is outside the allowed range of 0 to " +
                                         std::to_string(kTcpDelayMax.count())};
   }
-  if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
-    return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
-                                        " has no trust coefficient: leave it out, or choose lars"};
-  }
-  PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.rule));
+  PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.job.rule));
   PHUB_RETURN_IF_ERROR(check_hogwild(options));
-  if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
-  if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
+  PHUB_RETURN_IF_ERROR(validate(describe_job(options, {})));
+  if (options.worker_index >= static_cast<std::int32_t>(options.job.workers)) {
     return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +
                                         " is not below workers, " +
-                                        std::to_string(options.workers)};
+                                        std::to_string(options.job.workers)};
   }
   for (std::size_t s = 0; s < options.servers.size(); ++s) {
     PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto parsed,

@@ -1,7 +1,7 @@
 // What a client tells its servers about the job, and what it refuses before it asks any.
 #pragma once
 
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {

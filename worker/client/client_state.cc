@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kLeaveGrace{1000};
 
 Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Membership* base) {
   keys = job_keys;
-  said = options.hyper;
+  said = options.job.hyper;
   const JobSpec job = client::describe_job(options, keys);
   const auto interrupt = [this] { interruption.request_stop(); };
   on_stop.emplace(options.stop, interrupt);
@@ -44,27 +44,28 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
   congestion_control.bound_buffers(options.links.tcp_buffer_kib);
   PHUB_ASSIGN_OR_RETURN(
-      links, JobLinks::create(
-                 {.membership = membership,
-                  .heartbeat = *heartbeat,
-                  .plan = std::move(plan),
-                  .wire_type = options.wire_type,
-                  .congestion_control = congestion_control,
-                  .tcp_streams = options.tcp_streams,
-                  .tcp_delay = options.links.tcp_delay,
-                  .timeout = options.timeout,
-                  .has_quorum = !options.rounds.waits_for_all(),
-                  .checksums = options.checksums,
-                  .has_sparse_replies = options.compress.encoding == Encoding::kSparse &&
-                                        options.rounds.waits_for_all() &&
-                                        wire::may_reply_sparse(options.rule, options.wire_type),
-                  .hogwild = options.rounds.hogwild,
-                  .passes_norms = options.clip_norm > 0.0F && options.servers.size() > 1},
-                 std::move(transports)));
-  PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
+      links,
+      JobLinks::create(
+          {.membership = membership,
+           .heartbeat = *heartbeat,
+           .plan = std::move(plan),
+           .wire_type = options.job.wire_type,
+           .congestion_control = congestion_control,
+           .tcp_streams = options.job.tcp_streams,
+           .tcp_delay = options.links.tcp_delay,
+           .timeout = options.timeout,
+           .has_quorum = !options.job.rounds.waits_for_all(),
+           .checksums = options.job.checksums,
+           .has_sparse_replies = options.compress.encoding == Encoding::kSparse &&
+                                 options.job.rounds.waits_for_all() &&
+                                 wire::may_reply_sparse(options.job.rule, options.job.wire_type),
+           .hogwild = options.job.rounds.hogwild,
+           .passes_norms = options.job.clip_norm > 0.0F && options.servers.size() > 1},
+          std::move(transports)));
+  PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job.name, reasons, options.timeout));
   pushes.begin(keys.size());
   if (options.compress.is_on()) {
-    compressor.emplace(links->plan(), keys, options.wire_type, options.compress);
+    compressor.emplace(links->plan(), keys, options.job.wire_type, options.compress);
     links->exchange().push_only(compressor->push_bytes());
   }
   PHUB_ASSIGN_OR_RETURN(
@@ -76,7 +77,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
 // REQUIRES: every push has been waited for.
 void Client::State::say(Hyper hyper) {
   if (hyper.gradient_scale == 0.0F) {
-    hyper.gradient_scale = 1.0F / static_cast<float>(options.workers);
+    hyper.gradient_scale = 1.0F / static_cast<float>(options.job.workers);
   }
   if (hyper.samples == 0.0F) hyper.samples = said.samples;
   said = hyper;
@@ -107,7 +108,7 @@ Status Client::State::start_push(KeyId key) {
   PHUB_RETURN_IF_ERROR(check_push(key));
   if (key == 0) ++rounds;
   pushes.push(key);
-  if (options.rounds.hogwild && !initialising) step_shared(key);
+  if (options.job.rounds.hogwild && !initialising) step_shared(key);
   driver->push(key);
   return {};
 }
@@ -178,7 +179,7 @@ Result<bool> Client::State::wait_slice(std::optional<KeyId> key, std::chrono::mi
 
 // With a quorum a reply need not be of the round that has the push.
 void Client::State::keep_unused(std::optional<KeyId> key) {
-  const bool is_of_push = options.rounds.waits_for_all();
+  const bool is_of_push = options.job.rounds.waits_for_all();
   const auto end = key ? *key + 1 : static_cast<KeyId>(keys.size());
   for (KeyId each = key.value_or(0); each < end; ++each) {
     compressor->replied(each, links->gradients(), [&](std::uint32_t chunk) {

@@ -38,7 +38,7 @@ Status explain_failure(const ExchangeDriver& driver, Heartbeats& heartbeat,
 
 Status explain_timeout(const TimedOut& wait) {
   std::string message = "no reply within " + std::to_string(wait.options.timeout.count()) + " ms";
-  if (wait.options.loss_scale.kind == LossScaling::kVoted && wait.owes_vote) {
+  if (wait.options.job.loss_scale.kind == LossScaling::kVoted && wait.owes_vote) {
     message += ", and this worker has not voted since its last push: call vote before wait";
     return {Code::kDeadlineExceeded, message};
   }
@@ -50,7 +50,7 @@ Status explain_timeout(const TimedOut& wait) {
       return {Code::kDeadlineExceeded, message};
     }
   }
-  const RoundPolicy& rounds = wait.options.rounds;
+  const RoundPolicy& rounds = wait.options.job.rounds;
   if (!rounds.waits_for_all()) {
     if (rounds.turns) {
       message += "; another worker, whose turn is before this one's, has not pushed";
@@ -60,14 +60,14 @@ Status explain_timeout(const TimedOut& wait) {
       message += "; its quorum is not there, or this worker is more than " +
                  std::to_string(rounds.staleness) + " rounds ahead of the slowest";
     }
-    message += " (see `phubctl job explain " + wait.options.job + "`)";
+    message += " (see `phubctl job explain " + wait.options.job.name + "`)";
     return {Code::kDeadlineExceeded, message};
   }
   message += "; another worker has not pushed it";
-  if (wait.options.clip_norm > 0.0F && wait.options.servers.size() > 1) {
+  if (wait.options.job.clip_norm > 0.0F && wait.options.servers.size() > 1) {
     message += ", or has pushed all and does not wait, and so passes on no norm";
   }
-  message += " (see `phubctl job explain " + wait.options.job + "`)";
+  message += " (see `phubctl job explain " + wait.options.job.name + "`)";
   return {Code::kDeadlineExceeded, message};
 }
 

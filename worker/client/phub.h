@@ -1,7 +1,8 @@
 // libphub: exchange gradients through PHub servers.
 //
-//   auto client = phub::Client::connect({.servers = {"127.0.0.1:7077"}, .job = "demo",
-//                                        .workers = 2, .rule = phub::RuleKind::kMean});
+//   auto client = phub::Client::connect({.servers = {"127.0.0.1:7077"},
+//                                        .job = {.name = "demo", .workers = 2,
+//                                                .rule = phub::RuleKind::kMean}});
 //   client.value()->register_keys({{"w", 1000}});
 //   client.value()->gradient<float>(0)[i] = ...;          // fill
 //   client.value()->push_pull(0);                          // push, then wait
@@ -26,15 +27,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/dtype.h"
-#include "common/base/loss_scale.h"
-#include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/connect/link_options.h"
+#include "common/job/spec.h"
 #include "common/memory/exported_memory.h"
-#include "common/protocol/job_spec.h"
 #include "common/protocol/keys.h"
-#include "common/protocol/watch_values.h"
 #include "common/rendezvous/client_security.h"
 #include "worker/compress/compress_options.h"
 #include "worker/compress/kept_back.h"
@@ -47,42 +44,19 @@ class AddedKeys;
 
 struct ClientOptions {
   std::vector<std::string> servers;  // control addresses, "host:port"; the same list at each worker
-  std::string job = "default";
-  std::uint32_t workers = 1;
+  // What all workers of the job say alike; its keys are those of register_keys. Of a job in several
+  // racks `servers` are the own rack's, and the first rack has the first worker indexes. The
+  // encoding is that of `compress`.
+  JobSpec job = {};
   std::int32_t worker_index = -1;  // -1: the server chooses
-  // Of a job in several racks, whose workers are all of `workers`; `servers` are the own rack's.
-  // The first rack has the first indexes. Empty: one rack.
-  std::vector<RackSpec> racks = {};
-  RackShape rack_shape = RackShape::kSpread;
-  std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: keys of at most so many bytes are small
-  DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
-  RackCompress rack_compress = {};               // what of these sums goes up; the same everywhere
   // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
   // verbs
   std::string transport = "auto";
   LinkOptions links = {};
-  DataType wire_type = DataType::kFloat32;
-  RuleKind rule = RuleKind::kSum;
-  // gradient_scale 0: 1 / workers, with a quorum 1 / the pushes of each round
-  Hyper hyper = {.gradient_scale = 0.0F};
-  LarsOptions lars = {};          // of rule lars
-  AdaptiveOptions adaptive = {};  // of rules adam, adamw, adagrad, lamb
-  float clip_norm = 0.0F;         // of all keys' averaged gradients; 0: no bound
-  double ema_decay = 0.0;         // of the parameters' moving average; 0: there is none
-  LossScale loss_scale = {};      // for rules with parameters; the same at each worker
   // Of what this worker pushes. Sums come back whole; of sparse pushes and rule sgd, or any rule
   // with parameters in 16 bits, over tcp and verbs, in rounds of all workers, what changed of the
   // parameters does.
   CompressOptions compress = {};
-  bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
-  // With a quorum: not deterministic, nor with racks, lars, lamb, clip_norm or votes.
-  RoundPolicy rounds = {};
-  std::uint32_t chunk_bytes = 32 * 1024;
-  WatchValues watch_values = WatchValues::kOff;  // of pushes: who sends what is not finite
-  bool checksums = false;  // of each pushed chunk; the server that finds another ends the job
-  // To each core that is reached by tcp, 1 to 16, for links that are long and fast; the same at
-  // each worker. Not with another transport, with racks or with rounds.hogwild.
-  std::uint32_t tcp_streams = 1;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
   // From any thread: what waits, and what waits from then on, ends soon with kAborted, and the

@@ -1,12 +1,16 @@
 #include "worker/client/phub_c.h"
 
-#include <algorithm>
-#include <sstream>
 #include <stop_token>
 
 #include "common/base/version.h"
 #include "common/rpc/credentials_folder.h"
+#include "worker/client/named_options.h"
 #include "worker/client/phub.h"
+
+struct phub_options {
+  phub::client::NamedOptions named;
+  std::string error;
+};
 
 struct phub_client {
   std::stop_source interruption;
@@ -36,94 +40,6 @@ int run(phub_client* client, Call call) {
   return report(client, call(*client->client));
 }
 
-template <typename Parse, typename Value>
-Status read_word(const char* field, const char* word, Parse parse, Value& value) {
-  if (word == nullptr) return {};
-  const auto parsed = parse(word);
-  if (!parsed) {
-    return {Code::kInvalidArgument, std::string(field) + ": \"" + word + "\" is not known"};
-  }
-  value = *parsed;
-  return {};
-}
-
-Status read_rounds(const phub_options& options, phub::ClientOptions& result) {
-  phub::RoundPolicy& rounds = result.rounds;
-  rounds.quorum = options.quorum;
-  rounds.grace_ms = options.grace_ms;
-  rounds.turns = options.turns != 0;
-  rounds.hogwild = options.hogwild != 0;
-  if (options.patience_ms > 0) {
-    rounds.patience_ms = options.patience_ms;
-  } else if (options.quorum > 0) {
-    const auto third = static_cast<std::uint32_t>(result.timeout.count() / 3);
-    rounds.patience_ms = std::clamp(third, 1U, std::uint32_t{phub::kGraceMsMax});
-  }
-  if (options.bounds_staleness != 0) {
-    rounds.staleness = options.staleness;
-  } else if (options.staleness != 0) {
-    return {Code::kInvalidArgument,
-            "staleness: means nothing without bounds_staleness; set that to 1, or leave both out"};
-  }
-  const auto late = [](const char* word) { return phub::kLatePushesWords.parse(word); };
-  const auto weight = [](const char* word) { return phub::kPushWeightWords.parse(word); };
-  PHUB_RETURN_IF_ERROR(read_word("late", options.late, late, rounds.late));
-  return read_word("push_weight", options.push_weight, weight, rounds.weight);
-}
-
-phub::Result<phub::ClientOptions> translate(const phub_options& options) {
-  phub::ClientOptions result;
-  std::istringstream servers(options.servers == nullptr ? "" : options.servers);
-  for (std::string server; std::getline(servers, server, ',');) result.servers.push_back(server);
-  if (options.job != nullptr) result.job = options.job;
-  if (options.workers > 0) result.workers = options.workers;
-  result.worker_index = options.worker_index;
-  if (options.transport != nullptr) result.transport = options.transport;
-  if (options.tcp_congestion_control != nullptr) {
-    result.links.tcp_congestion_control = options.tcp_congestion_control;
-  }
-  PHUB_RETURN_IF_ERROR(
-      read_word("wire_type", options.wire_type, phub::parse_data_type, result.wire_type));
-  PHUB_RETURN_IF_ERROR(read_word("rule", options.rule, phub::parse_rule_kind, result.rule));
-  PHUB_RETURN_IF_ERROR(read_word("watch_values", options.watch_values, phub::parse_watch_values,
-                                 result.watch_values));
-  result.checksums = options.checksums != 0;
-  if (options.tcp_streams != 0) result.tcp_streams = options.tcp_streams;
-  result.hyper = {.learning_rate = options.learning_rate,
-                  .momentum = options.momentum,
-                  .gradient_scale = options.gradient_scale};
-  if (options.trust_coefficient != 0.0F) result.lars.coefficient = options.trust_coefficient;
-  result.lars.epsilon = options.trust_epsilon;
-  if (options.beta1 != 0.0) result.adaptive.beta1 = options.beta1;
-  if (options.beta2 != 0.0) result.adaptive.beta2 = options.beta2;
-  result.adaptive.epsilon = options.epsilon;
-  result.clip_norm = options.clip_norm;
-  result.ema_decay = options.ema_decay;
-  if (options.votes != 0 && options.loss_scale != 0.0F) {
-    return Status(Code::kInvalidArgument,
-                  "loss_scale: a job that votes is told it by phub_vote; leave one of the two out");
-  }
-  if (options.votes != 0) result.loss_scale.kind = phub::LossScaling::kVoted;
-  if (options.loss_scale != 0.0F) {
-    result.loss_scale = {phub::LossScaling::kStatic, options.loss_scale};
-  }
-  result.deterministic = options.arrival_order == 0;
-  if (options.chunk_bytes > 0) result.chunk_bytes = options.chunk_bytes;
-  if (options.credentials != nullptr) {
-    PHUB_ASSIGN_OR_RETURN(const phub::CredentialFiles files,
-                          phub::find_credentials(options.credentials));
-    result.security.tls = files.tls;
-    result.security.token_file = files.token;
-    if (files.token.empty()) result.security.nonce_file = files.nonce;
-  }
-  if (options.tenant != nullptr) result.security.tenant = options.tenant;
-  if (options.run != nullptr) result.security.run = options.run;
-  result.security.require_encryption = options.require_encryption != 0;
-  if (options.timeout_ms > 0) result.timeout = std::chrono::milliseconds(options.timeout_ms);
-  PHUB_RETURN_IF_ERROR(read_rounds(options, result));
-  return result;
-}
-
 std::vector<phub::KeySpec> read_keys(const phub_key* keys, size_t count) {
   std::vector<phub::KeySpec> specs;
   for (size_t i = 0; i < count; ++i) {
@@ -137,9 +53,23 @@ std::vector<phub::KeySpec> read_keys(const phub_key* keys, size_t count) {
 
 const char* phub_version() { return phub::kVersion; }
 
+phub_options* phub_options_new() { return new phub_options(); }
+
+void phub_options_destroy(phub_options* options) { delete options; }
+
+int phub_options_set(phub_options* options, const char* name, const char* value,
+                     const char** error) {
+  const Status status = name == nullptr || value == nullptr
+                            ? Status(Code::kInvalidArgument, "an option's name or value is NULL")
+                            : options->named.set(name, value);
+  options->error = status.message();
+  if (error != nullptr) *error = status.ok() ? nullptr : options->error.c_str();
+  return status.ok() ? 0 : 1;
+}
+
 phub_client* phub_connect(const phub_options* options) {
   auto* client = new phub_client();
-  auto translated = translate(*options);
+  auto translated = options->named.options();
   if (!translated) {
     report(client, translated.error());
     return client;

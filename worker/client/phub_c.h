@@ -14,58 +14,7 @@ extern "C" {
 /* NOLINTBEGIN(modernize-use-using): C */
 typedef struct phub_client phub_client;
 
-typedef struct {
-  const char* servers;   /* control addresses, separated by commas */
-  const char* job;       /* NULL: "default" */
-  uint32_t workers;      /* 0: 1 */
-  int32_t worker_index;  /* -1: the server chooses */
-  const char* transport; /* NULL: "auto"; "shm", "tcp", "verbs" */
-  const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
-  const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov", "lars",
-                            "adam", "adamw", "adagrad", "lamb", "elastic" */
-  float learning_rate;   /* of "elastic" the elasticity */
-  float momentum;
-  float gradient_scale;               /* 0: 1 / workers; with a quorum 1 / pushes of a round */
-  int arrival_order;                  /* 0: deterministic, bit-identical from run to run */
-  uint32_t chunk_bytes;               /* 0: 32 KiB */
-  uint32_t timeout_ms;                /* of every wait; 0: 30 s */
-  const char* tcp_congestion_control; /* NULL: "auto"; "system", or a name of the kernel's */
-  const char* credentials; /* folder with ca.pem, cert.pem, key.pem, token, nonce; NULL: none */
-  const char* tenant;      /* whose job, where the credentials leave the choice; NULL: theirs */
-  int require_encryption;  /* 1: an error where gradients would leave this host unencrypted */
-  float trust_coefficient; /* of rule "lars"; 0: 0.001 */
-  float trust_epsilon;     /* of rule "lars" */
-  float loss_scale;        /* static loss scale; 0: none */
-  int votes;               /* 1: instead, each round's scale comes with phub_vote */
-  double beta1;            /* of rules "adam", "adamw", "lamb"; 0: 0.9 */
-  double beta2;            /* of the same; 0: 0.999 */
-  float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
-  double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
-  double epsilon;          /* of these and "adagrad"; 0: 1e-8, 1e-10, of "lamb" 1e-6 */
-  /* When a chunk's round is complete, as `rounds` of proto/config/worker.proto (in the sources);
-   * the same at each worker. */
-  uint32_t quorum;      /* pushes that complete a round, below workers, with arrival_order; 0:
-                           every worker's, and what follows must be left out */
-  uint32_t grace_ms;    /* after these, how long more are waited for */
-  uint32_t patience_ms; /* so long after its first push a round goes on without its quorum, where
-                           late pushes are dropped; 0: a third of timeout_ms */
-  int bounds_staleness; /* 1: a worker may be `staleness` rounds ahead of the slowest; 0: any */
-  uint32_t staleness;
-  const char* late;        /* what becomes of a push whose round is over. NULL: "drop"; "add" */
-  const char* push_weight; /* NULL: "one"; "staleness": 1 / (1 + rounds that it is late); "samples":
-                              what phub_set_samples says */
-  const char* watch_values; /* of pushes that are not finite: NULL: "off"; "name": the servers tell
-                               whose they are; "fail": and the first one ends the job */
-  int turns;     /* 1: of quorum 1, late "add": workers are replied to one by one, in turn */
-  int checksums; /* 1: each pushed chunk goes with a checksum, and another one at the server ends
-                    the job */
-  int hogwild; /* 1: of quorum 1, late "add", over shm, rule "sgd" or "elastic": workers change the
-                  shared parameters themselves, without locks; read them as others write */
-  uint32_t tcp_streams; /* to each core that is reached by tcp, 1 to 16; 0: 1; the same at each
-                           worker */
-  const char* run; /* a word that this run's workers have, and those of other runs have not: a job
-                      takes workers of one run. NULL: it is not looked at */
-} phub_options;
+typedef struct phub_options phub_options;
 
 typedef struct {
   const char* name;
@@ -81,6 +30,33 @@ enum { PHUB_LAST = 3 };          /* phub_is_last: the step was the last one, and
 
 /* Of the library that is linked, as "0.1.0". Never NULL; any thread. */
 const char* phub_version(void);
+
+/* What a client is told, each option by its name and a text. Never NULL; one thread at a time.
+ * Destroy them once the client is connected. */
+phub_options* phub_options_new(void);
+void phub_options_destroy(phub_options* options);
+/* Numbers are decimal, and booleans "true" or "false". What is not set has its default. All workers
+ * of a job give it the same fields of the job, which are those of JobSpec of proto/job.proto (in
+ * the sources; `phubctl job fields` lists them with their values): "workers", "rule",
+ * "learning_rate", "wire_type", "order", "rounds.quorum", "racks" as "a:4,b:4", and so on. The
+ * others are the client's: servers             control addresses, "HOST:PORT", separated by commas;
+ * of a job in several racks those of the own rack job                 the job's name; "default"
+ *   worker_index        -1: the server chooses
+ *   transport           "auto", "shm", "tcp" or "verbs"
+ *   timeout_ms          the deadline of every wait; 30000. With a quorum, rounds.patience_ms is a
+ * third of it if it is not set credentials         a folder with ca.pem, cert.pem, key.pem, token,
+ * nonce, as `phubctl pki` makes it tenant              whose job it is, where the credentials leave
+ * the choice require_encryption  "true": it is an error where gradients would leave this host
+ * unencrypted run                 a word that this run's workers have, and those of other runs have
+ * not: a job takes workers of one run tcp_congestion_control   "auto", "system", or a name of the
+ * kernel's compress.density, compress.dense_below, compress.error_feedback, compress.momentum,
+ *   compress.warm_up_rounds, compress.selector
+ *                       with an "encoding" other than dense: what this worker pushes, as
+ *                       CompressConfig of proto/config/training.proto says
+ * Returns 0, or 1 for a name or a value that is not known: `error`, when not NULL, receives why, or
+ * NULL. It belongs to the options and is valid until their next call. */
+int phub_options_set(phub_options* options, const char* name, const char* value,
+                     const char** error);
 
 /* Never NULL, but possibly failed: check phub_error. Destroy it in any case. */
 phub_client* phub_connect(const phub_options* options);
@@ -120,10 +96,10 @@ int phub_initialise(phub_client* client);
 int phub_snapshot(phub_client* client, const char** files);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);
-/* Of the rounds whose pushes follow. gradient_scale as in phub_options. Only worker 0's count;
+/* Of the rounds whose pushes follow. gradient_scale as in the job. Only worker 0's count;
  * with a quorum, until it has said or pushed any, those of others who have. */
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
-/* With push_weight "samples": images or tokens of each of this worker's pushes that follow, from
+/* With rounds.weight "samples": images or tokens of each of this worker's pushes that follow, from
  * 2^-24 to 2^24; until it is called 1. The hyper-parameters stay. */
 int phub_set_samples(phub_client* client, float samples);
 /* Ends a round of a job that votes, after its last push. overflow: 1 if a gradient of this worker

@@ -35,7 +35,7 @@ Result<bool> Client::is_last(std::uint64_t steps, std::uint32_t ahead) {
   PHUB_RETURN_IF_ERROR(state_->check_key(0));
   client::PlannedEnd& end = state_->planned_end;
   if (end.reason().empty()) return false;
-  if (state_->options.workers == 1 || !state_->options.rounds.waits_for_all()) return true;
+  if (state_->options.job.workers == 1 || !state_->options.job.rounds.waits_for_all()) return true;
   if (end.last_step() != 0) return steps >= end.last_step();
   if (worker_index() != 0) return false;
   end.propose(steps + ahead);

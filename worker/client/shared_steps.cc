@@ -6,11 +6,11 @@ namespace phub::client {
 
 void step_shared(const ClientOptions& options, const KeySpec& key, const Hyper& hyper,
                  std::span<float> shared, const float* own) {
-  if (is_elastic(options.rule)) {
+  if (is_elastic(options.job.rule)) {
     return kernels::hogwild_elastic(shared, own, hyper.learning_rate);
   }
   // A mean is over the pushes of a round, of which each is one.
-  const float mean = 1.0F / static_cast<float>(options.workers);
+  const float mean = 1.0F / static_cast<float>(options.job.workers);
   const bool is_mean = hyper.gradient_scale == 0.0F || hyper.gradient_scale == mean;
   kernels::hogwild_sgd(shared, own,
                        {.rate = hyper.learning_rate,
@@ -19,7 +19,7 @@ void step_shared(const ClientOptions& options, const KeySpec& key, const Hyper& 
 }
 
 Status check_hogwild(const ClientOptions& options) {
-  if (!options.rounds.hogwild) return {};
+  if (!options.job.rounds.hogwild) return {};
   if (options.servers.size() > 1) {
     return {Code::kInvalidArgument, "servers: " + std::to_string(options.servers.size()) +
                                         ", and rounds.hogwild is for one, on this host; name that"};

@@ -26,58 +26,22 @@ struct PlanOptions {
   double server_gbit = 0.0;
 };
 
-// A job's `rounds`; without a quorum a round has every worker's push.
-struct RoundOptions {
-  std::uint32_t quorum = 0;
-  std::uint32_t grace_ms = 0;
-  std::uint32_t patience_ms = 0;                // 0: the server's
-  std::optional<std::uint32_t> staleness = {};  // nothing: any
-  std::string late = "drop";
-  std::string weight = "one";
-  bool turns = false;
-  bool hogwild = false;
+// One field of a job, as a command line gives it.
+struct Setting {
+  std::string flag;   // that gave it, for people: "--rule", "--set rule"
+  std::string field;  // common/job/fields.h
+  std::string text;
 };
 
-// A job's `rack_compress`; without a density racks push whole sums.
-struct RackCompressOptions {
-  std::optional<float> density;
-  std::optional<std::uint64_t> dense_below;  // nothing: the server's
-  std::string selector = "histogram";
-  bool drops_rest = false;  // what does not go up is lost
-};
-
-// What `job create` is given: a file, or the fields.
+// What `job create` is given: a file, and fields in place of the file's.
 struct JobOptions {
-  std::string file;  // JobSpec as textproto; empty: the fields below
+  std::string file;  // JobSpec as textproto; empty: the defaults
   std::string name;
-  std::uint32_t workers = 1;  // of a job of one rack
-  std::string wire_type = "fp32";
-  std::string encoding = "dense";
-  std::string watch_values = "off";
-  bool checksums = false;
-  std::uint32_t tcp_streams = 1;
-  std::string rule = "sum";
-  std::string order = "deterministic";
-  std::uint32_t chunk_kib = 32;
-  float learning_rate = 0.0F;
-  float momentum = 0.0F;
-  float gradient_scale = 0.0F;
-  std::optional<float> trust_coefficient;  // these two of rule lars only; nothing: the server's
-  std::optional<float> trust_epsilon;
-  std::vector<std::string> exclude_from_lars;  // of lamb too: names of keys at trust 1
-  std::optional<double> beta1;                 // of adam, adamw and lamb; nothing: the server's
-  std::optional<double> beta2;
-  std::optional<double> epsilon;      // of these and adagrad
-  float clip_norm = 0.0F;             // 0: none
-  double ema_decay = 0.0;             // 0: none
-  std::vector<std::string> keys;      // "name:elements" or "name:elements:weight_decay"
-  std::string racks;                  // "a:4,b:4", instead of workers; empty: one rack
-  std::string rack_shape = "spread";  // or "auto": what the last probe says
-  std::optional<std::uint64_t> rack_hybrid_bytes;  // of "hybrid" only
-  std::string rack_wire_type = "fp32";
-  RackCompressOptions rack_compress;
-  PlanOptions plan;  // for "auto"
-  RoundOptions rounds;
+  std::vector<Setting> settings;
+  std::vector<std::string> exclude_from_lars;  // names of keys at trust 1
+  std::vector<std::string> keys;               // "name:elements" or "name:elements:weight_decay"
+  bool chooses_shape = false;                  // by what the last probe says
+  PlanOptions plan;                            // for that
 };
 
 struct ProbeOptions {
@@ -145,6 +109,9 @@ Status list_racks(const Session& session);
 // Has every pair of servers measured, and says which jobs would have another shape by that.
 Status probe(const Session& session, const ProbeOptions& options);
 // What each shape would take, for the racks and the keys of `options`.
+// Of `job fields`; asks no server.
+Status print_fields(bool as_json);
+
 Status print_shapes(const Session& session, const JobOptions& options);
 Status explain_plan(const Session& session, const std::string& name, const PlanOptions& options);
 // The shape by the last probe, which is told.

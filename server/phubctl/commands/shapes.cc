@@ -18,7 +18,7 @@ NicRates rates_of(const PlanOptions& options) {
           .server = options.server_gbit * kBytesOfGbit};
 }
 
-// As far as the spec says it (server/job/spec/check.cc).
+// As far as the spec says it (common/job/check.cc).
 bool may_compress(const control::JobSpec& spec) {
   const control::UpdateRule rule = spec.rule();
   return spec.rack_wire_type() == control::WIRE_TYPE_FP32 &&

@@ -8,7 +8,7 @@
 
 #include "common/base/status.h"
 #include "common/cost/rack_exchange.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 #include "proto/probe.pb.h"
 
 namespace phub::phubctl {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "common/protocol/job_message.h"
+#include "common/job/message.h"
 
 namespace phub::server {
 namespace {

@@ -224,7 +224,7 @@ Result<std::unique_ptr<TestServer>> server_that(bool encrypts) {
 
 ClientOptions insisting(const TestServer& server, const std::string& transport) {
   return {.servers = {server.address()},
-          .workers = 2,
+          .job = {.workers = 2},
           .transport = transport,
           .timeout = testing::kHangGuard,
           .security = {.require_encryption = true}};

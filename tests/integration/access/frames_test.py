@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Strangers that flood the control port with HTTP/2, while a job trains. Usage: frames_test.py BIN"""
+"""Strangers that flood the control port with HTTP/2, while a job trains.
+
+Usage: frames_test.py BIN [TEST ...]. PHUB_FLOOD_SECONDS=60 repeats each flood for a minute."""
+import os
 import pathlib
 import random
 import ssl
@@ -21,6 +24,7 @@ processes.BIN = pathlib.Path(sys.argv.pop(1))
 GROWTH = 64 << 10  # KiB, while strangers do their worst
 CONNECTIONS = 64
 SMALL = 8  # of floods that are many bytes
+SECONDS = float(os.environ.get("PHUB_FLOOD_SECONDS", "0"))
 
 
 def resident_of(pid):
@@ -72,7 +76,7 @@ class Floods:
                 watch = Watch(pid)
                 watch.start()
                 count = CONNECTIONS if len(words) < 1 << 22 else SMALL
-                storm = frames.Flood(address, count, words, wrap)
+                storm = frames.Flood(address, count, words, wrap, SECONDS)
                 storm.start()
                 asked, slowest = 0, 0.0
                 while storm.is_alive() or asked == 0:

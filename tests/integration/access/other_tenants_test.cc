@@ -84,13 +84,12 @@ TEST_CASE("another tenant's job looks as if it did not exist") {
 TEST_CASE("another tenant's snapshot is not listed and looks as if it did not exist") {
   Tenants f;
   const auto snapshots = Snapshots::NewStub(f.channel(""));
-  const auto client = std::move(*Client::connect({.servers = {f.address()},
-                                                  .job = "demo",
-                                                  .workers = 1,
-                                                  .transport = "shm",
-                                                  .rule = RuleKind::kSgd,
-                                                  .timeout = kLong,
-                                                  .security = f.security("", f.red)}));
+  const auto client =
+      std::move(*Client::connect({.servers = {f.address()},
+                                  .job = {.name = "demo", .workers = 1, .rule = RuleKind::kSgd},
+                                  .transport = "shm",
+                                  .timeout = kLong,
+                                  .security = f.security("", f.red)}));
   REQUIRE(client->register_keys({{"w", 1000}}).ok());
   REQUIRE(client->initialise().ok());
   control::TakeRequest take;

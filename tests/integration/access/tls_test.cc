@@ -148,7 +148,7 @@ TEST_CASE("a job trains over shm and tcp with mutual TLS and tokens in the contr
   const Lab lab;
   for (const std::string transport : {"shm", "tcp"}) {
     const ClientOptions options{.servers = {lab.address()},
-                                .job = "train-" + transport,
+                                .job = {.name = "train-" + transport},
                                 .transport = transport,
                                 .timeout = kLong,
                                 .security = lab.security("worker", worker_token(lab))};

@@ -18,8 +18,7 @@ using std::chrono::milliseconds;
 ClientOptions adding(const TestServer& server, const std::string& transport,
                      std::uint32_t workers) {
   return {.servers = {server.address()},
-          .job = "grows",
-          .workers = workers,
+          .job = {.name = "grows", .workers = workers},
           .transport = transport,
           .timeout = testing::kHangGuard};
 }
@@ -126,8 +125,8 @@ TEST_CASE("added keys have first parameters and the rates that were said before 
   };
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = adding(*server, transport, 2);
-    options.rule = RuleKind::kSgd;
-    options.loss_scale.kind = LossScaling::kVoted;
+    options.job.rule = RuleKind::kSgd;
+    options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, {{"a", 10}}, work);
     INFO(transport << " " << status.to_string());
     CHECK(status.ok());
@@ -197,12 +196,12 @@ TEST_CASE("sets of added keys are bounded, and their names are of one job") {
 TEST_CASE("a job that cannot have keys added says why") {
   const auto server = std::move(*TestServer::start(1));
   ClientOptions clips = adding(*server, "shm", 1);
-  clips.rule = RuleKind::kSgd;
-  clips.clip_norm = 1.0F;
+  clips.job.rule = RuleKind::kSgd;
+  clips.job.clip_norm = 1.0F;
   ClientOptions quorum = adding(*server, "shm", 2);
-  quorum.rule = RuleKind::kSgd;
-  quorum.deterministic = false;
-  quorum.rounds = {.quorum = 1, .patience_ms = 1000};
+  quorum.job.rule = RuleKind::kSgd;
+  quorum.job.deterministic = false;
+  quorum.job.rounds = {.quorum = 1, .patience_ms = 1000};
   CHECK_THAT((*Client::connect(clips))->add_keys({{"b", 1}}).message(), Contains("register_keys"));
   for (const auto& [options, named] :
        {std::pair(clips, "clip_norm"), std::pair(quorum, "quorum")}) {

@@ -82,11 +82,8 @@ struct Plot {
 ClientOptions checked(const TestServer& server, const std::string& transport,
                       const std::string& job) {
   return {.servers = {server.address()},
-          .job = job,
-          .workers = kWorkers,
+          .job = {.name = job, .workers = kWorkers, .rule = RuleKind::kMean, .checksums = true},
           .transport = transport,
-          .rule = RuleKind::kMean,
-          .checksums = true,
           .timeout = kHangGuard};
 }
 
@@ -121,8 +118,8 @@ Outcome run(const ClientOptions& options, Plot& plot) {
   Outcome outcome;
   outcome.status = run_workers(options, kKeys, [&](Client& client) -> Status {
     const std::uint32_t w = client.worker_index();
-    for (KeyId key = 0; key < kKeys.size(); ++key) fill(client, key, options.wire_type, 0.5F);
-    if (has_parameters(options.rule)) PHUB_RETURN_IF_ERROR(client.initialise());
+    for (KeyId key = 0; key < kKeys.size(); ++key) fill(client, key, options.job.wire_type, 0.5F);
+    if (has_parameters(options.job.rule)) PHUB_RETURN_IF_ERROR(client.initialise());
     const bool is_victim = w == plot.worker;
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
       if (is_victim && round == plot.round) {
@@ -134,7 +131,7 @@ Outcome run(const ClientOptions& options, Plot& plot) {
       }
       Status own;
       for (auto key = static_cast<KeyId>(kKeys.size()); own.ok() && key-- > 0;) {
-        fill(client, key, options.wire_type, static_cast<float>(round));
+        fill(client, key, options.job.wire_type, static_cast<float>(round));
         own = client.push(key);
       }
       if (own.ok()) own = client.wait_all();
@@ -183,11 +180,11 @@ ClientOptions vary(ClientOptions options, std::mt19937& random) {
   static constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16};
   static constexpr Encoding kEncodings[] = {Encoding::kDense, Encoding::kDense, Encoding::kSparse,
                                             Encoding::kInt8, Encoding::kInt4};
-  options.rule = kRules[random() % std::size(kRules)];
-  options.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
-  options.wire_type = kTypes[random() % std::size(kTypes)];
+  options.job.rule = kRules[random() % std::size(kRules)];
+  options.job.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
+  options.job.wire_type = kTypes[random() % std::size(kTypes)];
   options.compress.encoding = kEncodings[random() % std::size(kEncodings)];
-  options.deterministic = random() % 2 == 0;
+  options.job.deterministic = random() % 2 == 0;
   return options;
 }
 
@@ -221,9 +218,11 @@ TEST_CASE("of hundreds of flipped bits each ends its job with worker, key and ro
         flips.clear();
       }
       for (std::size_t i = 0; i < kAtOnce; ++i) {
-        CAPTURE(transport, options[i].job, name_of(options[i].rule), name_of(options[i].wire_type),
-                name_of(options[i].compress.encoding), options[i].deterministic);
-        const std::string fault = fault_of(outcomes[i], plots[i], inspect(*server, options[i].job));
+        CAPTURE(transport, options[i].job.name, name_of(options[i].job.rule),
+                name_of(options[i].job.wire_type), name_of(options[i].compress.encoding),
+                options[i].job.deterministic);
+        const std::string fault =
+            fault_of(outcomes[i], plots[i], inspect(*server, options[i].job.name));
         INFO(fault);
         CHECK(fault.empty());
       }

@@ -20,11 +20,11 @@ const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'001}, {"c", 1}, {"d", 8
 
 ClientOptions options_for(const TestServer& server, const std::string& transport) {
   return {.servers = {server.address()},
-          .job = "gpu",
-          .workers = 2,
+          .job = {.name = "gpu",
+                  .workers = 2,
+                  .rule = RuleKind::kNesterov,
+                  .hyper = {.learning_rate = 0.1F, .momentum = 0.9F}},
           .transport = transport,
-          .rule = RuleKind::kNesterov,
-          .hyper = {.learning_rate = 0.1F, .momentum = 0.9F},
           .timeout = testing::kHangGuard};
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("votes and sums travel beside gradients that are a GPU's") {
   const GpuAdapters adapters;
   const auto server = std::move(*TestServer::start(2));
   ClientOptions options = options_for(*server, "verbs");
-  options.loss_scale = {.kind = LossScaling::kVoted};
+  options.job.loss_scale = {.kind = LossScaling::kVoted};
   const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
     const Gradients gradients{WalledMemory::create(client.layout().bytes)};
     PHUB_ASSIGN_OR_RETURN(const std::string how, client.push_from(gradients.memory));
@@ -129,8 +129,8 @@ TEST_CASE("what a GPU's memory cannot be pushed by is refused by name, and chang
   for (const char* transport : {"verbs", "tcp", "shm"}) {
     INFO(transport);
     ClientOptions options = options_for(*server, transport);
-    options.workers = 1;
-    options.rule = RuleKind::kSum;
+    options.job.workers = 1;
+    options.job.rule = RuleKind::kSum;
     const auto client = std::move(*Client::connect(options));
     const auto memory = WalledMemory::create(1 << 20);
     CHECK(client->push_from(memory).error().code() == Code::kFailedPrecondition);
@@ -158,7 +158,7 @@ TEST_CASE("gradients that are compressed are pushed from the host's memory only"
   const GpuAdapters adapters;
   const auto server = std::move(*TestServer::start(1));
   ClientOptions options = options_for(*server, "verbs");
-  options.workers = 1;
+  options.job.workers = 1;
   options.compress.encoding = Encoding::kInt8;
   const auto client = std::move(*Client::connect(options));
   REQUIRE(client->register_keys({{"a", 10}}).ok());

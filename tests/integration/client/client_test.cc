@@ -19,8 +19,7 @@ using std::chrono::milliseconds;
 ClientOptions options_for(const TestServer& server, const std::string& transport,
                           std::uint32_t workers) {
   return {.servers = {server.address()},
-          .job = "test",
-          .workers = workers,
+          .job = {.name = "test", .workers = workers},
           .transport = transport,
           .timeout = testing::kHangGuard};
 }
@@ -57,7 +56,7 @@ TEST_CASE(
     for (const std::string& transport : tested_transports()) {
       for (const std::uint32_t workers : {1U, 2U, 5U}) {
         ClientOptions options = options_for(*server, transport, workers);
-        options.deterministic = workers != 5;
+        options.job.deterministic = workers != 5;
         const Status status = run_workers(options, kKeys, sum_rounds);
         INFO(address << " " << transport << " " << status.to_string());
         REQUIRE(status.ok());
@@ -86,7 +85,7 @@ TEST_CASE("the server shows how each worker came and the reason that the client 
   wanted.emplace_back("auto");
   for (const std::string& transport : wanted) {
     ClientOptions options = options_for(*server, transport, 1);
-    options.job = transport;
+    options.job.name = transport;
     const auto client = std::move(*Client::connect(options));
     REQUIRE(client->register_keys({{"a", 1000}}).ok());
     control::InspectJobRequest request;
@@ -104,8 +103,8 @@ TEST_CASE("hyper-parameters of worker 0 hold from the next push on") {
   const auto server = std::move(*TestServer::start(2));
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = options_for(*server, transport, 2);
-    options.rule = RuleKind::kSgd;
-    options.hyper.learning_rate = 1.0F;
+    options.job.rule = RuleKind::kSgd;
+    options.job.hyper.learning_rate = 1.0F;
     const Status status = run_workers(options, {{"w", 20'000}}, [](Client& client) -> Status {
       for (float& value : client.gradient<float>(0)) value = 8.0F;
       PHUB_RETURN_IF_ERROR(client.initialise());
@@ -141,14 +140,14 @@ TEST_CASE("hyper-parameters that a connection may not have are not to be set eit
     return error;
   };
   using Catch::Matchers::Contains;
-  options.rule = RuleKind::kElastic;
-  options.hyper.learning_rate = 0.25F;
+  options.job.rule = RuleKind::kElastic;
+  options.job.hyper.learning_rate = 0.25F;
   CHECK(refused({.learning_rate = 0.49F, .gradient_scale = 0.5F}) == "none");
   CHECK_THAT(refused({.learning_rate = 0.5F, .gradient_scale = 0.0F}), Contains("below 1 / the"));
   CHECK_THAT(refused({.learning_rate = 0.2F, .gradient_scale = 1.0F}), Contains("1 / workers"));
   CHECK_THAT(refused({.learning_rate = 0.2F, .momentum = 0.9F, .gradient_scale = 0.0F}),
              Contains("no momentum"));
-  options.rule = RuleKind::kSgd;
+  options.job.rule = RuleKind::kSgd;
   CHECK_THAT(refused({.learning_rate = -1.0F}), Contains("not negative"));
   CHECK_THAT(refused({.learning_rate = 1.0F, .samples = 1e-39F}), Contains("2^-24"));
 }
@@ -223,7 +222,7 @@ TEST_CASE("a worker that connects too long after its join is told that its secre
   for (const std::string& transport : tested_transports()) {
     INFO(transport);
     ClientOptions options = options_for(*server, transport, 1);
-    options.job = "late-" + transport;
+    options.job.name = "late-" + transport;
     const Status status = (*Client::connect(options))->register_keys(kKeys);
     CHECK(status.code() == Code::kPermissionDenied);
     CHECK(status.message().find("has expired") != std::string::npos);

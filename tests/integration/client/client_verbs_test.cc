@@ -16,14 +16,15 @@ std::vector<float> trained(const TestServer& server, const std::string& transpor
   std::vector<std::thread> workers;
   for (std::int32_t w = 0; w < 2; ++w) {
     workers.emplace_back([&, w] {
-      auto client = std::move(*Client::connect({.servers = {server.address()},
-                                                .job = "bits " + transport,
-                                                .workers = 2,
-                                                .worker_index = w,
-                                                .transport = transport,
-                                                .rule = RuleKind::kNesterov,
-                                                .hyper = {.learning_rate = 0.1F, .momentum = 0.9F},
-                                                .timeout = testing::kHangGuard}));
+      auto client =
+          std::move(*Client::connect({.servers = {server.address()},
+                                      .job = {.name = "bits " + transport,
+                                              .workers = 2,
+                                              .rule = RuleKind::kNesterov,
+                                              .hyper = {.learning_rate = 0.1F, .momentum = 0.9F}},
+                                      .worker_index = w,
+                                      .transport = transport,
+                                      .timeout = testing::kHangGuard}));
       PHUB_CHECK(client->register_keys({{"a", 50'001}, {"b", 7}}).ok(), "register");
       PHUB_CHECK(client->transport() == transport, "the transport that was asked for");
       const auto fill = [&](float scale) {
@@ -66,7 +67,7 @@ TEST_CASE("a thousand connections come and go without a trace") {
     const int level = fake_verbs::live_objects();
     for (int i = 0; i < 500; ++i) {  // each client has two connections
       auto client = std::move(*Client::connect({.servers = {server->address()},
-                                                .job = "once",
+                                                .job = {.name = "once"},
                                                 .transport = "verbs",
                                                 .timeout = testing::kHangGuard}));
       REQUIRE(client->register_keys({{"a", 20'000}}).ok());
@@ -89,8 +90,7 @@ TEST_CASE("memory that cannot be registered, here or there, ends the job with th
     INFO(registrations << " registrations succeed");
     fake_verbs::behaviour().registrations = registrations;
     auto client = std::move(*Client::connect({.servers = {server->address()},
-                                              .job = "locked",
-                                              .workers = 1,
+                                              .job = {.name = "locked", .workers = 1},
                                               .transport = "verbs",
                                               .timeout = testing::kHangGuard}));
     const Status status = client->register_keys({{"a", 1000}});
@@ -104,7 +104,8 @@ TEST_CASE("memory that cannot be registered, here or there, ends the job with th
 
 TEST_CASE("the choice of a transport comes with its reason") {
   const auto server = std::move(*TestServer::start(1));
-  auto client = std::move(*Client::connect({.servers = {server->address()}, .job = "choice"}));
+  auto client =
+      std::move(*Client::connect({.servers = {server->address()}, .job = {.name = "choice"}}));
   REQUIRE(client->register_keys({{"a", 1000}}).ok());
   CHECK(client->transport() == "shm");
   CHECK_THAT(std::string(client->transport_reason()), Catch::Contains("on the same host"));

@@ -25,11 +25,11 @@ const std::vector<KeySpec> kKeys = {{"bias", 30}, {"large", 40'000}, {"small", 9
 
 ClientOptions watched(const TestServer& server, const std::string& transport, WatchValues watch) {
   return {.servers = {server.address()},
-          .job = "watched",
-          .workers = kWorkers,
+          .job = {.name = "watched",
+                  .workers = kWorkers,
+                  .rule = RuleKind::kMean,
+                  .watch_values = watch},
           .transport = transport,
-          .rule = RuleKind::kMean,
-          .watch_values = watch,
           .timeout = kHangGuard};
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("of a thousand bad values each is told with worker, key, element and r
     for (const bool in_order : {true, false}) {
       const auto server = std::move(*TestServer::start(2));
       ClientOptions options = watched(*server, transport, WatchValues::kName);
-      options.deterministic = in_order;
+      options.job.deterministic = in_order;
       const std::vector<Round> rounds = make_rounds(200, in_order ? 1 : 2);
       std::barrier all(kWorkers);
       Status told;
@@ -146,9 +146,9 @@ TEST_CASE("a job that fails with the first bad value tells every worker whose it
     for (const LossScaling scaling : {LossScaling::kNone, LossScaling::kStatic}) {
       const auto server = std::move(*TestServer::start(2));
       ClientOptions options = watched(*server, transport, WatchValues::kFail);
-      options.rule = RuleKind::kMomentum;
-      options.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
-      options.loss_scale.kind = scaling;
+      options.job.rule = RuleKind::kMomentum;
+      options.job.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
+      options.job.loss_scale.kind = scaling;
       std::vector<std::string> errors(kWorkers);
       const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
         const std::uint32_t w = client.worker_index();
@@ -183,8 +183,8 @@ TEST_CASE("a job that fails with the first bad value tells every worker whose it
 TEST_CASE("where workers vote their overflows are counted, and the job goes on") {
   const auto server = std::move(*TestServer::start(2));
   ClientOptions options = watched(*server, tested_transports().front(), WatchValues::kName);
-  options.rule = RuleKind::kSgd;
-  options.loss_scale.kind = LossScaling::kVoted;
+  options.job.rule = RuleKind::kSgd;
+  options.job.loss_scale.kind = LossScaling::kVoted;
   const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(client.initialise());
     for (std::uint32_t round = 1; round <= 6; ++round) {

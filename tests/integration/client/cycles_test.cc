@@ -44,7 +44,7 @@ long allocated_bytes() {
 // An administrator makes the job, a worker trains a round over shm, the job is closed.
 void cycle(Admin::Stub& admin, const ClientOptions& options, int number) {
   control::CreateJobRequest create;
-  create.mutable_spec()->set_name(options.job);
+  create.mutable_spec()->set_name(options.job.name);
   create.mutable_spec()->set_workers(1);
   control::CreateJobReply created;
   REQUIRE(ask(admin, "", &Admin::Stub::CreateJob, create, created).ok());
@@ -58,7 +58,7 @@ void cycle(Admin::Stub& admin, const ClientOptions& options, int number) {
   REQUIRE((*client)->parameter<float>(0)[1] == static_cast<float>(number));
   if (number % 2 == 0) {
     control::CloseJobRequest close;
-    close.set_name(options.job);
+    close.set_name(options.job.name);
     control::CloseJobReply closed;
     REQUIRE(ask(admin, "", &Admin::Stub::CloseJob, close, closed).ok());
   }
@@ -77,8 +77,10 @@ bool eventually(const Condition& condition) {
 TEST_CASE("a thousand jobs leave no memory, descriptors or segments behind") {
   const Lab lab(/*with_tls=*/false, /*tokens_required=*/false);
   const auto admin = lab.admin_stub("");
-  const ClientOptions options{
-      .servers = {lab.address()}, .job = "cycle", .transport = "shm", .timeout = kHangGuard};
+  const ClientOptions options{.servers = {lab.address()},
+                              .job = {.name = "cycle"},
+                              .transport = "shm",
+                              .timeout = kHangGuard};
   for (int i = 0; i < kWarmUp; ++i) cycle(*admin, options, i);
   REQUIRE(eventually([] { return shared_segments() == 0; }));
   const std::size_t descriptors_before = descriptors();

@@ -17,14 +17,13 @@ constexpr std::uint32_t kWorkers = 3;
 
 ClientOptions hogwild(const TestServer& server, const std::string& transport = "shm") {
   ClientOptions options{.servers = {server.address()},
-                        .job = "hogwild",
-                        .workers = kWorkers,
+                        .job = {.name = "hogwild", .workers = kWorkers},
                         .transport = transport,
                         .timeout = kHangGuard};
-  options.rule = RuleKind::kSgd;
-  options.hyper.learning_rate = 0.5F;
-  options.deterministic = false;
-  options.rounds = {.quorum = 1, .late = LatePushes::kAdd, .hogwild = true};
+  options.job.rule = RuleKind::kSgd;
+  options.job.hyper.learning_rate = 0.5F;
+  options.job.deterministic = false;
+  options.job.rounds = {.quorum = 1, .late = LatePushes::kAdd, .hogwild = true};
   return options;
 }
 

@@ -17,8 +17,7 @@ constexpr std::uint64_t kElements = 400'000;
 // Sums of small integers, exact, until `is_over`.
 Status sum_well(const TestServer& server, const std::atomic<bool>& is_over) {
   const ClientOptions options = {.servers = {server.address()},
-                                 .job = "good",
-                                 .workers = 1,
+                                 .job = {.name = "good", .workers = 1},
                                  .compress = {.encoding = Encoding::kInt8},
                                  .timeout = kHangGuard};
   return run_workers(options, {{"w", kElements}, {"small", 10}}, [&](Client& client) -> Status {
@@ -68,11 +67,9 @@ TEST_CASE("who writes over what it has pushed harms its own job only") {
       for (int again = 0; again < 3; ++again) {
         const Status status = run_workers(
             {.servers = {server->address()},
-             .job = "bad",
+             .job = {.name = "bad", .rule = rule, .chunk_bytes = 65'536},
              .transport = "shm",
-             .rule = rule,
              .compress = {.encoding = encoding, .density = 0.1F},
-             .chunk_bytes = 65'536,
              .timeout = kHangGuard},
             {{"w", kElements}}, [&](Client& client) {
               const Status begun = has_parameters(rule) ? client.initialise() : Status();

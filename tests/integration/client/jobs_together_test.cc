@@ -19,10 +19,8 @@ constexpr int kRounds = 40;
 ClientOptions job(const TestServer& server, const std::string& name, const std::string& transport,
                   DataType wire_type) {
   return {.servers = {server.address()},
-          .job = name,
-          .workers = 3,
+          .job = {.name = name, .workers = 3, .wire_type = wire_type},
           .transport = transport,
-          .wire_type = wire_type,
           .timeout = testing::kHangGuard};
 }
 
@@ -43,7 +41,7 @@ Status sum(const ClientOptions& options, std::uint64_t elements, Pushed pushed, 
         PHUB_RETURN_IF_ERROR(client.wait(key));
         const float expected = static_cast<float>(3 + 3 * (key + static_cast<KeyId>(round % 8)));
         for (const float value : client.parameter<float>(key)) {
-          if (value != expected) return {Code::kDataLoss, options.job + ": a wrong sum"};
+          if (value != expected) return {Code::kDataLoss, options.job.name + ": a wrong sum"};
         }
       }
     }

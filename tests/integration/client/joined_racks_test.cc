@@ -25,13 +25,12 @@ std::string next_name() {
 // A job of its own name: one that ends is there until all of its racks have left.
 ClientOptions racks_options(const JoinedServers& racks, const std::vector<std::uint32_t>& workers) {
   ClientOptions options{.servers = {},
-                        .job = next_name(),
-                        .workers = 0,
+                        .job = {.name = next_name(), .workers = 0},
                         .transport = "tcp",
                         .timeout = testing::kHangGuard};
   for (std::uint32_t rack = 0; rack < workers.size(); ++rack) {
-    options.racks.push_back({racks.name(rack), workers[rack]});
-    options.workers += workers[rack];
+    options.job.racks.push_back({racks.name(rack), workers[rack]});
+    options.job.workers += workers[rack];
   }
   return options;
 }
@@ -41,7 +40,7 @@ Status run(const JoinedServers& racks, const ClientOptions& options, Body body) 
   return run_workers(options, kJoinedKeys, body, [&](ClientOptions& own) {
     std::uint32_t rack = 0;
     auto before = static_cast<std::uint32_t>(own.worker_index);
-    while (before >= own.racks[rack].workers) before -= own.racks[rack++].workers;
+    while (before >= own.job.racks[rack].workers) before -= own.job.racks[rack++].workers;
     own.servers = racks.addresses(rack);
   });
 }
@@ -145,7 +144,7 @@ std::vector<float> fold(const ClientOptions& options, std::size_t count) {
   };
   std::vector<float> all;
   std::uint32_t worker = 0;
-  for (const RackSpec& rack : options.racks) {
+  for (const RackSpec& rack : options.job.racks) {
     std::vector<float> sum;
     for (std::uint32_t i = 0; i < rack.workers; ++i) add(sum, fractions(worker++, count));
     add(all, sum);
@@ -169,7 +168,7 @@ TEST_CASE("three levels of racks have the bits that they have over tcp") {
   const auto by_chain = [](const std::string& transport) {
     const JoinedServers racks({.transport = transport, .racks = 3});
     ClientOptions options = racks_options(racks, {2, 2, 1});
-    options.rack_shape = RackShape::kChain;
+    options.job.rack_shape = RackShape::kChain;
     return sum_of_fractions(racks, options);
   };
   const std::vector<float> over_tcp = by_chain("tcp");
@@ -186,7 +185,7 @@ TEST_CASE("sums of all racks are exact, by every shape, with one server a rack a
       for (const RackShape shape :
            {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid}) {
         ClientOptions options = racks_options(racks, {2, 1, 2});
-        options.rack_shape = shape;
+        options.job.rack_shape = shape;
         const Status status = run(racks, options, sum_in_racks);
         INFO(transport << ", servers " << servers << ": " << status.to_string());
         REQUIRE(status.ok());
@@ -202,11 +201,11 @@ TEST_CASE(
     const JoinedServers racks(
         {.transport = transport, .racks = 8, .names = testing::nested_names(8), .cores = 1});
     ClientOptions options = racks_options(racks, {2, 1, 1, 1, 2, 1, 1, 1});
-    options.rack_shape = RackShape::kNested;
+    options.job.rack_shape = RackShape::kNested;
     const Status status = run(racks, options, sum_in_racks);
     INFO(transport << " " << status.to_string());
     REQUIRE(status.ok());
-    options.job = next_name();
+    options.job.name = next_name();
     const std::vector<float> sum = sum_of_fractions(racks, options);
     if (over_tcp.empty()) over_tcp = sum;
     REQUIRE(sum == over_tcp);
@@ -217,7 +216,7 @@ TEST_CASE("sums in 16 bits between racks, and workers' own in 16 bits") {
   for (const std::string& transport : tested_transports()) {
     const JoinedServers racks({.transport = transport});
     ClientOptions options = racks_options(racks, {1, 2});
-    options.rack_wire_type = DataType::kBfloat16;
+    options.job.rack_wire_type = DataType::kBfloat16;
     const Status status = run(racks, options, sum_in_racks);
     INFO(transport << " " << status.to_string());
     REQUIRE(status.ok());
@@ -229,9 +228,9 @@ TEST_CASE("worker 0's hyper-parameters and the workers' votes reach all racks") 
     const JoinedServers racks({.transport = transport, .racks = 3});
     for (const bool votes : {false, true}) {
       ClientOptions options = racks_options(racks, {1, 1, 2});
-      options.rule = RuleKind::kSgd;
-      options.hyper = {.learning_rate = 50.0F, .gradient_scale = 1.0F};
-      if (votes) options.loss_scale = {.kind = LossScaling::kVoted};
+      options.job.rule = RuleKind::kSgd;
+      options.job.hyper = {.learning_rate = 50.0F, .gradient_scale = 1.0F};
+      if (votes) options.job.loss_scale = {.kind = LossScaling::kVoted};
       const Status status = run(racks, options, [&](Client& each) { return learn(each, votes); });
       INFO(transport << (votes ? " with votes " : " ") << status.to_string());
       REQUIRE(status.ok());
@@ -243,11 +242,11 @@ TEST_CASE("worker 0's hyper-parameters and the workers' votes reach all racks") 
 std::vector<std::vector<float>> compressed(const JoinedServers& racks, RackShape shape,
                                            Status& status) {
   ClientOptions options = racks_options(racks, {2, 1, 2});
-  options.rack_shape = shape;
-  options.rule = RuleKind::kMomentum;
-  options.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
-  options.rack_compress = {.density = 0.01F};
-  std::vector<std::vector<float>> learned(options.workers);
+  options.job.rack_shape = shape;
+  options.job.rule = RuleKind::kMomentum;
+  options.job.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
+  options.job.rack_compress = {.density = 0.01F};
+  std::vector<std::vector<float>> learned(options.job.workers);
   status = run(racks, options, [&](Client& client) -> Status {
     fill(client, 1.0F);
     PHUB_RETURN_IF_ERROR(client.initialise());
@@ -298,8 +297,8 @@ TEST_CASE("a value that is not finite ends a job in all racks, with its worker, 
       const JoinedServers racks({.transport = transport, .racks = 3});
       ClientOptions options = racks_options(racks, {1, 2, 1});
       options.transport = own;
-      options.watch_values = WatchValues::kFail;
-      std::vector<std::string> errors(options.workers);
+      options.job.watch_values = WatchValues::kFail;
+      std::vector<std::string> errors(options.job.workers);
       const Status status = run(racks, options, [&](Client& client) -> Status {
         Status ended;
         for (int round = 1; round <= kJoinedRounds && ended.ok(); ++round) {

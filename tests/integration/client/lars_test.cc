@@ -15,9 +15,9 @@ TEST_CASE("lars has the specification's bits over every transport, with one and 
     for (const std::string& transport : tested_transports()) {
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
         ClientOptions options = servers.options(transport, 3);
-        options.rule = RuleKind::kLars;
-        options.lars = {.coefficient = 0.05F, .epsilon = 1e-4F};
-        options.wire_type = type;
+        options.job.rule = RuleKind::kLars;
+        options.job.lars = {.coefficient = 0.05F, .epsilon = 1e-4F};
+        options.job.wire_type = type;
         const Status status = train_together(options, std::vector<RoundPlan>(4));
         INFO(transport << " " << name_of(type) << " " << status.to_string());
         REQUIRE(status.ok());
@@ -33,11 +33,11 @@ TEST_CASE("adaptive rules have the specification's bits over every transport, an
     for (const std::string& transport : tested_transports()) {
       for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad}) {
         ClientOptions options = servers.options(transport, 3);
-        options.rule = rule;
-        options.hyper.momentum = 0.0F;
-        options.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
-        if (!has_betas(rule)) options.adaptive = {.epsilon = 1e-6};
-        options.loss_scale.kind = LossScaling::kVoted;
+        options.job.rule = rule;
+        options.job.hyper.momentum = 0.0F;
+        options.job.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+        if (!has_betas(rule)) options.job.adaptive = {.epsilon = 1e-6};
+        options.job.loss_scale.kind = LossScaling::kVoted;
         const Status status = train_together(options, rounds);
         INFO(transport << " " << name_of(rule) << " " << status.to_string());
         REQUIRE(status.ok());
@@ -53,9 +53,9 @@ TEST_CASE("a vote skips a round on every core of every server, or on none, over 
     for (const std::string& transport : tested_transports()) {
       for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kLars}) {
         ClientOptions options = servers.options(transport, 3);
-        options.rule = rule;
-        options.wire_type = DataType::kFloat16;
-        options.loss_scale.kind = LossScaling::kVoted;
+        options.job.rule = rule;
+        options.job.wire_type = DataType::kFloat16;
+        options.job.loss_scale.kind = LossScaling::kVoted;
         const Status status = run_workers(options, keys_of(options), [&](Client& client) -> Status {
           PHUB_RETURN_IF_ERROR(train(client, options, rounds));
           if (client.worker_index() != 0) return {};
@@ -78,8 +78,8 @@ TEST_CASE("more cores than the job has chunks do not wait for votes") {
   const Servers servers({4});
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
-    options.rule = RuleKind::kSgd;
-    options.loss_scale.kind = LossScaling::kVoted;
+    options.job.rule = RuleKind::kSgd;
+    options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, {{"w", 100}}, [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(client.initialise());
       for (int round = 0; round < 3; ++round) {
@@ -98,22 +98,22 @@ TEST_CASE("with a static scale what is not finite is left out and said, and the 
   const Servers servers({2});
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
-    options.rule = RuleKind::kMomentum;
-    options.wire_type = DataType::kFloat16;
-    options.loss_scale = {LossScaling::kStatic, 128.0F};
+    options.job.rule = RuleKind::kMomentum;
+    options.job.wire_type = DataType::kFloat16;
+    options.job.loss_scale = {LossScaling::kStatic, 128.0F};
     const auto broken = [](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
       return worker == 1 && key == 2 && i == 70'000 ? 1e9F : noise(1, 128.0F)(worker, key, i);
     };
     const Status status = run_workers(options, keys_of(options), [&](Client& client) -> Status {
       RuleSpecification specification(layout_of(options));
-      fill(client, options.wire_type, noise(0));
+      fill(client, options.job.wire_type, noise(0));
       specification.initialise(noise(0));
       PHUB_RETURN_IF_ERROR(client.initialise());
-      fill(client, options.wire_type, broken);
+      fill(client, options.job.wire_type, broken);
       PHUB_RETURN_IF_ERROR(push_all(client));
       PHUB_RETURN_IF_ERROR(client.wait_all());
       if (specification.round(kHyper, 128.0F, broken) != 1) return {Code::kInternal, "the test"};
-      PHUB_RETURN_IF_ERROR(compare(client, options.wire_type, specification));
+      PHUB_RETURN_IF_ERROR(compare(client, options.job.wire_type, specification));
       const bool right = client.was_skipped(2) && !client.was_skipped(0);
       return right ? Status() : Status(Code::kDataLoss, "wrong word about what was skipped");
     });
@@ -126,8 +126,8 @@ TEST_CASE("a worker that dies before its vote is named to the others, who wait f
   const Servers servers({2});
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 3);
-    options.rule = RuleKind::kSgd;
-    options.loss_scale.kind = LossScaling::kVoted;
+    options.job.rule = RuleKind::kSgd;
+    options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, keys_of(options), [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(client.initialise());
       PHUB_RETURN_IF_ERROR(push_all(client));
@@ -147,8 +147,8 @@ TEST_CASE("a worker with another loss scale than the others is dropped, and the 
   std::uint64_t drops = 0;
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
-    options.rule = RuleKind::kSgd;
-    options.loss_scale.kind = LossScaling::kVoted;
+    options.job.rule = RuleKind::kSgd;
+    options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, keys_of(options), [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(client.initialise());
       PHUB_RETURN_IF_ERROR(push_all(client));
@@ -165,7 +165,7 @@ TEST_CASE("a worker with another loss scale than the others is dropped, and the 
 TEST_CASE("votes that cannot be given are refused by the client, with the cure") {
   const Servers servers({1});
   ClientOptions options = servers.options(tested_transports().front(), 1);
-  options.rule = RuleKind::kSgd;
+  options.job.rule = RuleKind::kSgd;
   const auto refused = [](Client& client, const Vote& vote, const std::string& words) {
     const Status status = client.vote(vote);
     CHECK_THAT(status.message(), Catch::Contains(words));
@@ -175,7 +175,7 @@ TEST_CASE("votes that cannot be given are refused by the client, with the cure")
     REQUIRE(client->register_keys(keys_of(options)).ok());
     refused(*client, {}, "not a voted one");
   }
-  options.loss_scale.kind = LossScaling::kVoted;
+  options.job.loss_scale.kind = LossScaling::kVoted;
   const auto client = std::move(*Client::connect(options));
   REQUIRE(client->register_keys(keys_of(options)).ok());
   REQUIRE(client->initialise().ok());
@@ -190,8 +190,8 @@ TEST_CASE("votes that cannot be given are refused by the client, with the cure")
 TEST_CASE("waiting before the vote says so") {
   const Servers servers({1});
   ClientOptions options = servers.options(tested_transports().front(), 1);
-  options.rule = RuleKind::kSgd;
-  options.loss_scale.kind = LossScaling::kVoted;
+  options.job.rule = RuleKind::kSgd;
+  options.job.loss_scale.kind = LossScaling::kVoted;
   options.timeout = std::chrono::milliseconds(500);
   Status waited;
   // A machine that is too slow to come as far in that time tries again.
@@ -209,30 +209,30 @@ TEST_CASE("jobs that cannot be are refused with the field") {
   const auto error = [&](const std::function<void(ClientOptions&)>& change,
                          std::vector<KeySpec> keys = {{"w", 10}}) {
     ClientOptions options = servers.options(tested_transports().front(), 1);
-    options.rule = RuleKind::kMomentum;
+    options.job.rule = RuleKind::kMomentum;
     change(options);
     auto client = Client::connect(options);
     return client ? (*client)->register_keys(keys).message() : client.error().message();
   };
-  CHECK_THAT(error([](ClientOptions& o) { o.lars.coefficient = 0.5F; }),
+  CHECK_THAT(error([](ClientOptions& o) { o.job.lars.coefficient = 0.5F; }),
              Catch::Contains("choose lars"));
   CHECK_THAT(error([](ClientOptions& o) {
-               o.rule = RuleKind::kLars;
-               o.lars.epsilon = -1.0F;
+               o.job.rule = RuleKind::kLars;
+               o.job.lars.epsilon = -1.0F;
              }),
              Catch::Contains("trust_epsilon"));
   CHECK_THAT(error([](ClientOptions& o) {
-               o.loss_scale = {LossScaling::kStatic, -2.0F};
+               o.job.loss_scale = {LossScaling::kStatic, -2.0F};
              }),
              Catch::Contains("loss_scale: -2"));
   CHECK_THAT(error([](ClientOptions& o) {
-               o.loss_scale = {LossScaling::kVoted, 2.0F};
+               o.job.loss_scale = {LossScaling::kVoted, 2.0F};
              }),
              Catch::Contains("static loss scaling only"));
   CHECK_THAT(error([](ClientOptions& o) {
-               o.rule = RuleKind::kMean;
-               o.hyper = {.gradient_scale = 0.0F};
-               o.loss_scale.kind = LossScaling::kVoted;
+               o.job.rule = RuleKind::kMean;
+               o.job.hyper = {.gradient_scale = 0.0F};
+               o.job.loss_scale.kind = LossScaling::kVoted;
              }),
              Catch::Contains("loss_scaling: rule mean"));
   CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}),
@@ -243,8 +243,8 @@ TEST_CASE("workers that disagree about lars or loss scale do not join one job") 
   const Servers servers({1});
   const auto refusal = [&](const std::function<void(ClientOptions&)>& change) {
     ClientOptions options = servers.options(tested_transports().front(), 2);
-    options.rule = RuleKind::kLars;
-    options.loss_scale = {LossScaling::kStatic, 128.0F};
+    options.job.rule = RuleKind::kLars;
+    options.job.loss_scale = {LossScaling::kStatic, 128.0F};
     options.worker_index = 0;
     // The first to join makes the job, and waits for the other.
     auto first = std::move(*Client::connect(options));
@@ -263,9 +263,9 @@ TEST_CASE("workers that disagree about lars or loss scale do not join one job") 
     CHECK_FALSE(first_status.ok());
     return refused.message();
   };
-  CHECK_THAT(refusal([](ClientOptions& o) { o.loss_scale.factor = 64.0F; }),
+  CHECK_THAT(refusal([](ClientOptions& o) { o.job.loss_scale.factor = 64.0F; }),
              Catch::Contains("loss_scale is 128 in the job but 64"));
-  CHECK_THAT(refusal([](ClientOptions& o) { o.lars.epsilon = 1e-6F; }),
+  CHECK_THAT(refusal([](ClientOptions& o) { o.job.lars.epsilon = 1e-6F; }),
              Catch::Contains("trust_epsilon is 0 in the job but 1e-06"));
 }
 

@@ -16,11 +16,11 @@ TEST_CASE(
     for (const std::string& transport : tested_transports()) {
       for (const bool clips : {false, true}) {
         ClientOptions options = servers.options(transport, 3);
-        options.rule = RuleKind::kLamb;
-        options.hyper.momentum = 0.0F;
-        options.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
-        options.clip_norm = clips ? 0.75F : 0.0F;
-        options.loss_scale.kind = LossScaling::kVoted;
+        options.job.rule = RuleKind::kLamb;
+        options.job.hyper.momentum = 0.0F;
+        options.job.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+        options.job.clip_norm = clips ? 0.75F : 0.0F;
+        options.job.loss_scale.kind = LossScaling::kVoted;
         const Status status = train_together(options, rounds, clips ? cores : std::vector{1U});
         INFO(transport << " " << clips << " " << status.to_string());
         REQUIRE(status.ok());
@@ -37,11 +37,11 @@ TEST_CASE("clipping by global norm has the specification's bits over all cores o
     for (const std::string& transport : tested_transports()) {
       for (const bool votes : {false, true}) {
         ClientOptions options = servers.options(transport, 3);
-        options.rule = RuleKind::kAdamW;
-        options.hyper.momentum = 0.0F;
-        options.adaptive = {.epsilon = 1e-8};
-        options.clip_norm = 0.75F;
-        if (votes) options.loss_scale.kind = LossScaling::kVoted;
+        options.job.rule = RuleKind::kAdamW;
+        options.job.hyper.momentum = 0.0F;
+        options.job.adaptive = {.epsilon = 1e-8};
+        options.job.clip_norm = 0.75F;
+        if (votes) options.job.loss_scale.kind = LossScaling::kVoted;
         const Status status =
             train_together(options, votes ? rounds : std::vector<RoundPlan>(4), cores);
         INFO(transport << " " << cores.size() << " " << votes << " " << status.to_string());
@@ -56,13 +56,13 @@ TEST_CASE("a round whose norm is not finite is left out by every server, and the
   const Servers servers(cores);
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
-    options.rule = RuleKind::kAdam;
-    options.hyper.momentum = 0.0F;
-    options.adaptive = {.epsilon = 1e-8};
-    options.clip_norm = 0.75F;
+    options.job.rule = RuleKind::kAdam;
+    options.job.hyper.momentum = 0.0F;
+    options.job.adaptive = {.epsilon = 1e-8};
+    options.job.clip_norm = 0.75F;
     const Status status = run_workers(options, keys_of(options), [&](Client& client) -> Status {
       RuleSpecification specification(layout_of(options, cores));
-      fill(client, options.wire_type, noise(0));
+      fill(client, options.job.wire_type, noise(0));
       specification.initialise(noise(0));
       PHUB_RETURN_IF_ERROR(client.initialise());
       for (std::uint32_t round = 1; round < 5; ++round) {
@@ -71,11 +71,11 @@ TEST_CASE("a round whose norm is not finite is left out by every server, and the
           const bool is_wrong = round == 2 && worker == 1 && key == 4 && i == 7;
           return is_wrong ? std::numeric_limits<float>::quiet_NaN() : noise(round)(worker, key, i);
         };
-        fill(client, options.wire_type, gradients);
+        fill(client, options.job.wire_type, gradients);
         PHUB_RETURN_IF_ERROR(push_all(client));
         PHUB_RETURN_IF_ERROR(client.wait_all());
         specification.round(kHyper, 1.0F, gradients);
-        PHUB_RETURN_IF_ERROR(compare(client, options.wire_type, specification));
+        PHUB_RETURN_IF_ERROR(compare(client, options.job.wire_type, specification));
         for (KeyId key = 0; key < kKeys.size(); ++key) {
           if (client.was_skipped(key) == (round == 2)) continue;
           return {Code::kDataLoss, "wrong word about key " + kKeys[key].name};
@@ -92,10 +92,10 @@ TEST_CASE("a worker that is lost while others wait for the norm ends the job at 
   const Servers servers({1, 1});
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
-    options.rule = RuleKind::kMomentum;
-    options.clip_norm = 0.75F;
+    options.job.rule = RuleKind::kMomentum;
+    options.job.clip_norm = 0.75F;
     const Status status = run_workers(options, keys_of(options), [&](Client& client) -> Status {
-      fill(client, options.wire_type, noise(0));
+      fill(client, options.job.wire_type, noise(0));
       PHUB_RETURN_IF_ERROR(client.initialise());
       PHUB_RETURN_IF_ERROR(push_all(client));
       // It has pushed all, and goes before it has told a norm, or where a thread tells it, after.

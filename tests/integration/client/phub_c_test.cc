@@ -109,7 +109,7 @@ TEST_CASE("a wait in slices says that a key is not there yet, and then that it i
 
 TEST_CASE("the slices of a wait have one deadline") {
   Place place;
-  place.options.timeout_ms = 10'000;
+  place.options["timeout_ms"] = "10000";
   std::promise<void> timed_out;
   auto has_timed_out = timed_out.get_future();
   CHECK(place
@@ -129,9 +129,9 @@ TEST_CASE("the slices of a wait have one deadline") {
 TEST_CASE(
     "worker 0's first values are the parameters, and hyper-parameters hold from their round") {
   Place place;
-  place.options.rule = "sgd";
-  place.options.learning_rate = 1.0F;
-  place.options.gradient_scale = 1.0F;
+  place.options["rule"] = "sgd";
+  place.options["learning_rate"] = "1.0";
+  place.options["gradient_scale"] = "1.0";
   CHECK(place.run([](const Worker& worker) -> std::string {
     worker.gradient(0)[0] = phub_worker_index(worker) == 0 ? 10.0F : 99.0F;
     if (phub_initialise(worker) != 0) return "initialise";
@@ -148,14 +148,13 @@ TEST_CASE(
 
 TEST_CASE("with a quorum of one a worker goes on alone, and a scale that is set is honoured") {
   Place place;
-  place.options.rule = "sgd";
-  place.options.learning_rate = 1.0F;
-  place.options.arrival_order = 1;
-  place.options.quorum = 1;
-  place.options.bounds_staleness = 1;
-  place.options.staleness = 3;
-  place.options.late = "add";
-  place.options.push_weight = "staleness";
+  place.options["rule"] = "sgd";
+  place.options["learning_rate"] = "1.0";
+  place.options["order"] = "arrival";
+  place.options["rounds.quorum"] = "1";
+  place.options["rounds.staleness"] = "3";
+  place.options["rounds.late"] = "add";
+  place.options["rounds.weight"] = "staleness";
   CHECK(place.run([](const Worker& worker) -> std::string {
     if (phub_initialise(worker) != 0) return "initialise";
     if (phub_worker_index(worker) != 0) return "";  // done, and nobody waits for it
@@ -173,13 +172,13 @@ TEST_CASE("with a quorum of one a worker goes on alone, and a scale that is set 
 
 TEST_CASE("a mean is over the samples that workers say they have") {
   Place place;
-  place.options.rule = "sgd";
-  place.options.learning_rate = 1.0F;
-  place.options.arrival_order = 1;
-  place.options.timeout_ms = 60'000;
-  place.options.quorum = 1;
-  place.options.grace_ms = 50'000;  // so a round has both, and ends with the second
-  place.options.push_weight = "samples";
+  place.options["rule"] = "sgd";
+  place.options["learning_rate"] = "1.0";
+  place.options["order"] = "arrival";
+  place.options["timeout_ms"] = "60000";
+  place.options["rounds.quorum"] = "1";
+  place.options["rounds.grace_ms"] = "50000";  // so a round has both, and ends with the second
+  place.options["rounds.weight"] = "samples";
   CHECK(place.run([](const Worker& worker) -> std::string {
     if (phub_initialise(worker) != 0) return "initialise";
     const bool is_first = phub_worker_index(worker) == 0;
@@ -198,12 +197,12 @@ TEST_CASE("a mean is over the samples that workers say they have") {
 
 TEST_CASE("workers that take turns compute from each other's parameters, one by one") {
   Place place;
-  place.options.rule = "elastic";
-  place.options.learning_rate = 0.5F;
-  place.options.arrival_order = 1;
-  place.options.quorum = 1;
-  place.options.late = "add";
-  place.options.turns = 1;
+  place.options["rule"] = "elastic";
+  place.options["learning_rate"] = "0.5";
+  place.options["order"] = "arrival";
+  place.options["rounds.quorum"] = "1";
+  place.options["rounds.late"] = "add";
+  place.options["rounds.turns"] = "true";
   CHECK(place.run([](const Worker& worker) -> std::string {
     if (phub_initialise(worker) != 0) return "initialise";
     // Halves of the way from 0 to 8, of both workers in turn.
@@ -221,10 +220,10 @@ TEST_CASE("workers that take turns compute from each other's parameters, one by 
 
 TEST_CASE("a round that a worker votes against is skipped, and the next is not") {
   Place place;
-  place.options.rule = "sgd";
-  place.options.learning_rate = 1.0F;
-  place.options.gradient_scale = 1.0F;
-  place.options.votes = 1;
+  place.options["rule"] = "sgd";
+  place.options["learning_rate"] = "1.0";
+  place.options["gradient_scale"] = "1.0";
+  place.options["loss_scaling"] = "voted";
   CHECK(place.run([](const Worker& worker) -> std::string {
     if (phub_initialise(worker) != 0) return "initialise";
     for (const bool overflow : {true, false}) {
@@ -241,41 +240,38 @@ TEST_CASE("a round that a worker votes against is skipped, and the next is not")
 }
 
 TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
-  phub_options options = {};
-  options.servers = "127.0.0.1:1";
-  options.timeout_ms = 1;
-  const auto refusal = [](const phub_options& wrong) { return Worker(wrong).error(); };
-  phub_options wrong = options;
-  wrong.rule = "rmsprop";
-  CHECK_THAT(refusal(wrong), Contains("rule: \"rmsprop\" is not known"));
-  wrong = options;
-  wrong.wire_type = "fp8";
-  CHECK_THAT(refusal(wrong), Contains("wire_type: \"fp8\" is not known"));
-  wrong = options;
-  wrong.watch_values = "maybe";
-  CHECK_THAT(refusal(wrong), Contains("watch_values: \"maybe\" is not known"));
-  wrong = options;
-  wrong.votes = 1;
-  wrong.loss_scale = 2.0F;
-  CHECK_THAT(refusal(wrong), Contains("loss_scale"));
-  wrong = options;
-  wrong.credentials = "/no/such/folder";
-  CHECK_THAT(refusal(wrong), Contains("/no/such/folder"));
-  CHECK_THAT(refusal({}), Contains("servers"));
-  wrong = options;
-  wrong.late = "keep";
-  CHECK_THAT(refusal(wrong), Contains("late: \"keep\" is not known"));
-  wrong = options;
-  wrong.push_weight = "age";
-  CHECK_THAT(refusal(wrong), Contains("push_weight: \"age\" is not known"));
-  wrong = options;
-  wrong.quorum = 1;
-  wrong.staleness = 2;
-  CHECK_THAT(refusal(wrong), Contains("staleness") && Contains("bounds_staleness"));
+  const Named options = {{"servers", "127.0.0.1:1"}, {"timeout_ms", "1"}};
+  const auto refusal = [&options](const Named& more) {
+    Named wrong = options;
+    for (const auto& [name, value] : more) wrong[name] = value;
+    return Worker(wrong).error();
+  };
+  CHECK_THAT(refusal({{"rule", "rmsprop"}}), Contains("rule: \"rmsprop\" is not sum, mean, sgd"));
+  CHECK_THAT(refusal({{"wire_type", "fp8"}}), Contains("\"fp8\" is not fp32, fp16 or bf16"));
+  CHECK_THAT(refusal({{"watch_values", "maybe"}}), Contains("\"maybe\" is not off, name or fail"));
+  CHECK_THAT(refusal({{"loss_scaling", "voted"}, {"loss_scale", "2"}, {"rule", "sgd"}}),
+             Contains("loss_scale: 2 contradicts loss_scaling: voted"));
+  CHECK_THAT(refusal({{"credentials", "/no/such/folder"}}), Contains("/no/such/folder"));
+  CHECK_THAT(Worker(Named{}).error(), Contains("servers"));
+  CHECK_THAT(refusal({{"rounds.late", "keep"}}), Contains("\"keep\" is not drop or add"));
+  CHECK_THAT(refusal({{"rounds.weight", "age"}}), Contains("is not one, staleness or samples"));
+  CHECK_THAT(refusal({{"rounds.staleness", "2"}}), Contains("contradicts rounds.quorum: 0"));
+  CHECK_THAT(refusal({{"rounds.quorums", "2"}}), Contains("did you mean rounds.quorum?"));
+  CHECK_THAT(refusal({{"server", "x:1"}}), Contains("did you mean servers?"));
+  CHECK_THAT(refusal({{"name", "x"}}), Contains("name: there is no such option"));
+  CHECK_THAT(refusal({{"timeout_ms", "0"}}), Contains("timeout_ms: \"0\" is not 1 or more"));
+  CHECK_THAT(refusal({{"worker_index", "first"}}), Contains("is not a whole number"));
+  CHECK_THAT(refusal({{"require_encryption", "1"}}), Contains("is not true or false"));
+  CHECK_THAT(refusal({{"encoding", "sparse"}, {"rule", "sgd"}, {"compress.density", "2"}}),
+             Contains("compress: density 2"));
+  phub_options* const nothing = phub_options_new();
+  CHECK(phub_options_set(nothing, nullptr, "x", nullptr) == 1);
+  const char* error = nullptr;
+  CHECK(phub_options_set(nothing, "rule", nullptr, &error) == 1);
+  CHECK_THAT(error, Contains("is NULL"));
+  phub_options_destroy(nothing);
 
-  wrong = options;
-  wrong.rule = "rmsprop";
-  const Worker failed(wrong);
+  const Worker failed(Named{});
   const std::string said = failed.error();
   for (const int status :
        {phub_register_keys(failed, kKeys.data(), kKeys.size()),
@@ -294,17 +290,38 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   CHECK(phub_workers(failed) == 0);
 }
 
-TEST_CASE("what a quorum contradicts is refused by name, at the join") {
+TEST_CASE("what a quorum contradicts is refused by name, before anybody is asked") {
+  const auto refusal = [](const Named& options) { return Worker(options).error(); };
+  const Named two = {{"servers", "127.0.0.1:1"}, {"workers", "2"}};
+  Named in_order = two;
+  in_order["rounds.quorum"] = "1";
+  CHECK_THAT(refusal(in_order), Contains("rounds.quorum: 1 contradicts order: deterministic"));
+  Named without = two;
+  without["rounds.grace_ms"] = "5";
+  CHECK_THAT(refusal(without), Contains("rounds.grace_ms: 5 contradicts rounds.quorum: 0"));
+}
+
+TEST_CASE("pushes are encoded, and racks named, by options as well") {
   Place place;
-  place.options.quorum = 1;
-  const Worker in_order(place.options);
-  CHECK(phub_register_keys(in_order, kKeys.data(), kKeys.size()) != 0);
-  CHECK_THAT(in_order.error(), Contains("rounds.quorum") && Contains("arrival"));
-  place.options.quorum = 0;
-  place.options.grace_ms = 5;
-  const Worker without(place.options);
-  CHECK(phub_register_keys(without, kKeys.data(), kKeys.size()) != 0);
-  CHECK_THAT(without.error(), Contains("mean nothing without rounds.quorum"));
+  place.options["rule"] = "sgd";
+  place.options["transport"] = "tcp";
+  place.options["learning_rate"] = "1";
+  place.options["gradient_scale"] = "1";
+  place.options["encoding"] = "int8";
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    if (phub_initialise(worker) != 0) return "initialise";
+    worker.gradient(1)[4] = 127.0F;
+    const std::string wrong = exchange(worker);
+    return wrong.empty() && worker.parameter(1)[4] != -254.0F ? "a wrong parameter" : wrong;
+  }) == kNothingWrong);
+  Named racks = place.options;
+  racks["racks"] = "a:1,b:2";
+  racks["workers"] = "3";
+  CHECK_THAT(Worker(racks).error(), Contains("encoding: int8 contradicts racks: a:1,b:2"));
+  racks["encoding"] = "dense";
+  CHECK(Worker(racks).error() == "");
+  racks["racks"] = "a:1";
+  CHECK_THAT(Worker(racks).error(), Contains("racks: ") && Contains("two racks or more"));
 }
 
 TEST_CASE("an interrupted call ends wherever it waits, and so does every one after it") {
@@ -345,15 +362,15 @@ TEST_CASE("an interrupted call ends wherever it waits, and so does every one aft
 
 TEST_CASE("a run that no header can have is refused") {
   Place place;
-  place.options.run = "two words";
+  place.options["run"] = "two words";
   CHECK_THAT(Worker(place.options).error(), Contains("run: must be at most 128 printable"));
 }
 
 TEST_CASE("several tcp streams exchange what one does, and contradict shm") {
   Place place;
-  place.options.tcp_streams = 3;
-  CHECK_THAT(Worker(place.options).error(), Contains("tcp_streams of 3 contradicts"));
-  place.options.transport = "tcp";
+  place.options["tcp_streams"] = "3";
+  CHECK_THAT(Worker(place.options).error(), Contains("tcp_streams: 3 contradicts transport: shm"));
+  place.options["transport"] = "tcp";
   CHECK(place.run([](const Worker& worker) -> std::string {
     for (const std::uint32_t key : {0U, 1U}) worker.gradient(key)[2] = 4.0F;
     const std::string wrong = exchange(worker);
@@ -363,7 +380,7 @@ TEST_CASE("several tcp streams exchange what one does, and contradict shm") {
 
 TEST_CASE("a key that does not exist is refused, and the client goes on") {
   Place place;
-  place.options.workers = 1;
+  place.options["workers"] = "1";
   const Worker worker(place.options);
   CHECK(phub_gradient(worker, 0, nullptr) == nullptr);  // none is registered yet
   REQUIRE(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 0);

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/job/spec.h"
 #include "common/plan/plan.h"
-#include "common/protocol/job_spec.h"
 #include "common/protocol/sparse_push.h"
 #include "kernels/quantise.h"
 #include "tests/support/hang_guard.h"
@@ -42,13 +42,13 @@ class Expected {
   explicit Expected(const ClientOptions& options, std::uint32_t cores)
       : encoding_(options.compress.encoding),
         plan_(*make_plan(plan_input({.workers = kWorkers,
-                                     .wire_type = options.wire_type,
-                                     .rule = options.rule,
-                                     .chunk_bytes = options.chunk_bytes,
+                                     .wire_type = options.job.wire_type,
+                                     .rule = options.job.rule,
+                                     .chunk_bytes = options.job.chunk_bytes,
                                      .keys = kKeys},
                                     {cores}))) {
     for (std::uint32_t w = 0; w < kWorkers; ++w) {
-      compressors_.emplace_back(plan_, kKeys, options.wire_type, options.compress);
+      compressors_.emplace_back(plan_, kKeys, options.job.wire_type, options.compress);
     }
   }
 
@@ -98,8 +98,7 @@ TEST_CASE("every worker receives the sum of what all pushed, over each transport
     INFO(transport << " " << name_of(encoding));
     const auto server = std::move(*TestServer::start(2));
     const ClientOptions options = {.servers = {server->address()},
-                                   .job = "sparse",
-                                   .workers = kWorkers,
+                                   .job = {.name = "sparse", .workers = kWorkers},
                                    .transport = transport,
                                    .compress = {.encoding = encoding},
                                    .timeout = kHangGuard};
@@ -143,9 +142,9 @@ constexpr std::uint32_t kWrongRound = 2;
 
 // By element, whether it is in the chunk that has kWrong.
 std::vector<bool> elements_beside_wrong(const ClientOptions& options, std::uint32_t cores) {
-  const Plan plan = *make_plan(plan_input({.workers = options.workers,
-                                           .rule = options.rule,
-                                           .chunk_bytes = options.chunk_bytes,
+  const Plan plan = *make_plan(plan_input({.workers = options.job.workers,
+                                           .rule = options.job.rule,
+                                           .chunk_bytes = options.job.chunk_bytes,
                                            .keys = {{"w", kSkipElements}}},
                                           {cores}));
   REQUIRE(plan.chunks.size() > 2);
@@ -165,12 +164,12 @@ TEST_CASE("what is pushed for an update that is left out is in later ones, over 
     INFO(transport << " " << name_of(encoding));
     const auto server = std::move(*TestServer::start(2));
     const ClientOptions options = {.servers = {server->address()},
-                                   .job = "skips",
-                                   .workers = 2,
+                                   .job = {.name = "skips",
+                                           .workers = 2,
+                                           .rule = RuleKind::kSgd,
+                                           .hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F},
+                                           .loss_scale = {.kind = LossScaling::kStatic}},
                                    .transport = transport,
-                                   .rule = RuleKind::kSgd,
-                                   .hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F},
-                                   .loss_scale = {.kind = LossScaling::kStatic},
                                    .compress = {.encoding = encoding},
                                    .timeout = kHangGuard};
     std::vector<std::vector<float>> rests(2);
@@ -235,13 +234,13 @@ void check_replies(DataType type, RuleKind rule, const Deployment& deployed) {
       addresses.push_back(servers.back()->address());
     }
     const ClientOptions options = {.servers = addresses,
-                                   .job = "replies",
-                                   .workers = kWorkers,
+                                   .job = {.name = "replies",
+                                           .workers = kWorkers,
+                                           .wire_type = type,
+                                           .rule = rule,
+                                           .hyper = {.learning_rate = 0.25F, .momentum = 0.5F},
+                                           .clip_norm = deployed.clip_norm},
                                    .transport = transport,
-                                   .wire_type = type,
-                                   .rule = rule,
-                                   .hyper = {.learning_rate = 0.25F, .momentum = 0.5F},
-                                   .clip_norm = deployed.clip_norm,
                                    .compress = {.encoding = Encoding::kSparse, .dense_below = 1000},
                                    .timeout = kHangGuard};
     std::vector<std::vector<std::vector<std::byte>>> seen(kWorkers);
@@ -306,8 +305,7 @@ TEST_CASE("a key that is too large to select from is refused before any server i
 TEST_CASE("a job that cannot be compressed is refused with both reasons") {
   const auto server = std::move(*TestServer::start(1));
   ClientOptions options = {.servers = {server->address()},
-                           .job = "sparse",
-                           .workers = 2,
+                           .job = {.name = "sparse", .workers = 2},
                            .compress = {.encoding = Encoding::kSparse, .density = 0.01F},
                            .timeout = kHangGuard};
   const auto error = [&](const ClientOptions& changed) {
@@ -315,23 +313,23 @@ TEST_CASE("a job that cannot be compressed is refused with both reasons") {
     return status.message();
   };
   ClientOptions lars = options;
-  lars.rule = RuleKind::kLars;
+  lars.job.rule = RuleKind::kLars;
   CHECK_THAT(error(lars),
              Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("lars"));
   ClientOptions voted = options;
-  voted.rule = RuleKind::kSgd;
-  voted.loss_scale = {.kind = LossScaling::kVoted};
+  voted.job.rule = RuleKind::kSgd;
+  voted.job.loss_scale = {.kind = LossScaling::kVoted};
   CHECK_THAT(error(voted),
              Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("loss_scaling"));
   ClientOptions momentum = options;
-  momentum.rule = RuleKind::kMomentum;
+  momentum.job.rule = RuleKind::kMomentum;
   momentum.compress.momentum = 0.9F;
   CHECK_THAT(error(momentum), Catch::Matchers::Contains("compress: momentum"));
-  momentum.rule = RuleKind::kSgd;
+  momentum.job.rule = RuleKind::kSgd;
   momentum.compress.error_feedback = false;
   CHECK_THAT(error(momentum), Catch::Matchers::Contains("error_feedback is off"));
   ClientOptions racks = options;
-  racks.racks = {{"a", 1}, {"b", 1}};
+  racks.job.racks = {{"a", 1}, {"b", 1}};
   CHECK_THAT(error(racks),
              Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("racks"));
   options.compress.density = 2.0F;

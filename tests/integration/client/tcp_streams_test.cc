@@ -49,16 +49,16 @@ void fill(Client& client, DataType type, std::uint32_t round, KeyId key, std::si
 // One round of all of these keys.
 Status train(Client& client, const ClientOptions& options, const std::vector<KeySpec>& keys,
              std::uint32_t round) {
-  if (options.rounds.waits_for_all() && has_parameters(options.rule)) {
+  if (options.job.rounds.waits_for_all() && has_parameters(options.job.rule)) {
     PHUB_RETURN_IF_ERROR(client.set_hyper({.learning_rate = 0.1F / static_cast<float>(round),
-                                           .momentum = options.hyper.momentum,
+                                           .momentum = options.job.hyper.momentum,
                                            .gradient_scale = 0.0F}));
   }
   for (auto key = static_cast<KeyId>(keys.size()); key-- > 0;) {
-    fill(client, options.wire_type, round, key, keys[key].elements);
+    fill(client, options.job.wire_type, round, key, keys[key].elements);
     PHUB_RETURN_IF_ERROR(client.push(key));
   }
-  if (options.loss_scale.kind == LossScaling::kVoted) {
+  if (options.job.loss_scale.kind == LossScaling::kVoted) {
     const bool overflow = round == 3 && client.worker_index() == 1;
     PHUB_RETURN_IF_ERROR(client.vote({.loss_scale = 1.0F, .overflow = overflow ? 1U : 0U}));
   }
@@ -74,14 +74,14 @@ void keep(const Client& client, std::size_t keys, Bytes& all) {
 
 // What every worker has after each round, which is the same for all.
 Result<Bytes> results(const ClientOptions& options, bool adds_keys) {
-  std::vector<Bytes> of_workers(options.workers);
+  std::vector<Bytes> of_workers(options.job.workers);
   const Status status = run_workers(options, kSpread, [&](Client& client) -> Status {
     Bytes& own = of_workers[client.worker_index()];
     std::vector<KeySpec> keys = kSpread;
     const auto initialise = [&](KeyId first) -> Status {
-      if (!has_parameters(options.rule)) return {};
+      if (!has_parameters(options.job.rule)) return {};
       for (KeyId key = first; key < keys.size(); ++key) {
-        fill(client, options.wire_type, 100, key, keys[key].elements);
+        fill(client, options.job.wire_type, 100, key, keys[key].elements);
       }
       return client.initialise();
     };
@@ -116,28 +116,31 @@ const std::vector<Kind>& kinds() {
       {"dense, added keys", [](ClientOptions&) {}, true},
       {"bf16 momentum, added keys",
        [](ClientOptions& o) {
-         o.wire_type = DataType::kBfloat16;
-         o.rule = RuleKind::kMomentum;
-         o.hyper.momentum = 0.9F;
+         o.job.wire_type = DataType::kBfloat16;
+         o.job.rule = RuleKind::kMomentum;
+         o.job.hyper.momentum = 0.9F;
        },
        true},
       {"sparse, sparse replies",
        [](ClientOptions& o) {
-         o.rule = RuleKind::kSgd;
+         o.job.rule = RuleKind::kSgd;
          o.compress = {.encoding = Encoding::kSparse, .density = 0.01F};
        }},
       {"int8", [](ClientOptions& o) { o.compress = {.encoding = Encoding::kInt8}; }},
       {"votes",
        [](ClientOptions& o) {
-         o.rule = RuleKind::kNesterov;
-         o.hyper.momentum = 0.9F;
-         o.loss_scale.kind = LossScaling::kVoted;
+         o.job.rule = RuleKind::kNesterov;
+         o.job.hyper.momentum = 0.9F;
+         o.job.loss_scale.kind = LossScaling::kVoted;
        }},
-      {"clipping", [](ClientOptions& o) { o.rule = RuleKind::kAdamW, o.clip_norm = 0.75F; }},
-      {"lars", [](ClientOptions& o) { o.rule = RuleKind::kLars, o.hyper.momentum = 0.9F; }},
-      {"checksums", [](ClientOptions& o) { o.checksums = true; }},
+      {"clipping",
+       [](ClientOptions& o) { o.job.rule = RuleKind::kAdamW, o.job.clip_norm = 0.75F; }},
+      {"lars", [](ClientOptions& o) { o.job.rule = RuleKind::kLars, o.job.hyper.momentum = 0.9F; }},
+      {"checksums", [](ClientOptions& o) { o.job.checksums = true; }},
       {"watched values",
-       [](ClientOptions& o) { o.rule = RuleKind::kAdam, o.watch_values = WatchValues::kName; }},
+       [](ClientOptions& o) {
+         o.job.rule = RuleKind::kAdam, o.job.watch_values = WatchValues::kName;
+       }},
   };
   return kAll;
 }
@@ -156,12 +159,12 @@ class Daemons {
   }
   ClientOptions options(const std::string& job, std::uint32_t streams) const {
     ClientOptions options = {.servers = {},
-                             .job = job,
-                             .workers = kWorkers,
+                             .job = {.name = job,
+                                     .workers = kWorkers,
+                                     .chunk_bytes = 8192,
+                                     .hyper = {.learning_rate = 0.1F, .gradient_scale = 0.0F},
+                                     .tcp_streams = streams},
                              .transport = "tcp",
-                             .hyper = {.learning_rate = 0.1F, .gradient_scale = 0.0F},
-                             .chunk_bytes = 8192,
-                             .tcp_streams = streams,
                              .timeout = kHangGuard};
     for (const auto& server : all_) options.servers.push_back(server->address());
     return options;
@@ -207,12 +210,12 @@ TEST_CASE("over many streams rules have the specification's bits, clipped and vo
   const std::vector<std::uint32_t> cores = {1, 2};
   const Servers servers(cores);
   ClientOptions options = servers.options("tcp", 3);
-  options.rule = RuleKind::kLamb;
-  options.hyper.momentum = 0.0F;
-  options.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
-  options.clip_norm = 0.75F;
-  options.loss_scale.kind = LossScaling::kVoted;
-  options.tcp_streams = 16;
+  options.job.rule = RuleKind::kLamb;
+  options.job.hyper.momentum = 0.0F;
+  options.job.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+  options.job.clip_norm = 0.75F;
+  options.job.loss_scale.kind = LossScaling::kVoted;
+  options.job.tcp_streams = 16;
   const Status status = train_together(options, rounds, cores);
   INFO(status.to_string());
   CHECK(status.ok());
@@ -221,9 +224,9 @@ TEST_CASE("over many streams rules have the specification's bits, clipped and vo
 TEST_CASE("with a quorum a worker that stops holds up nobody, over streams") {
   const Daemons daemons;
   ClientOptions options = daemons.options("quorum", 4);
-  options.rule = RuleKind::kMean;
-  options.deterministic = false;
-  options.rounds = {.quorum = 2};
+  options.job.rule = RuleKind::kMean;
+  options.job.deterministic = false;
+  options.job.rounds = {.quorum = 2};
   std::latch others(2);
   const auto train_some = [&](Client& client) -> Status {
     const std::uint32_t rounds = client.worker_index() == 2 ? 1 : 20;
@@ -255,7 +258,7 @@ TEST_CASE("workers of one job come by shm and by several streams") {
   for (const RuleKind rule : {RuleKind::kSum, RuleKind::kMomentum}) {
     std::vector<Bytes> bits(kWorkers);
     ClientOptions options = daemons.options("mixed", 4);
-    options.rule = rule;
+    options.job.rule = rule;
     const Status status = run_workers(
         options, kSpread,
         [&](Client& client) -> Status {
@@ -313,10 +316,8 @@ TEST_CASE(
     "who leaves with some streams open makes room, and who lacks one at the deadline is named") {
   const auto server = std::move(*TestServer::start(1));
   ClientOptions options = {.servers = {server->address()},
-                           .job = "left",
-                           .workers = 2,
-                           .transport = "tcp",
-                           .tcp_streams = 4};
+                           .job = {.name = "left", .workers = 2, .tcp_streams = 4},
+                           .transport = "tcp"};
   {
     ByHand whole(options, 0);
     ByHand leaving(options, 1);
@@ -328,7 +329,7 @@ TEST_CASE(
     CHECK(whole.start(kHangGuard).ok());
     CHECK(next.start(kHangGuard).ok());
   }
-  options.job = "lacking";
+  options.job.name = "lacking";
   ByHand whole(options, 0);
   ByHand lacking(options, 1);
   whole.open_to(4);
@@ -341,14 +342,15 @@ TEST_CASE(
 
 TEST_CASE("streams that make no sense are refused by name") {
   const auto refusal = [](auto change) {
-    ClientOptions options = {.servers = {"127.0.0.1:1"}, .transport = "auto", .tcp_streams = 4};
+    ClientOptions options = {
+        .servers = {"127.0.0.1:1"}, .job = {.tcp_streams = 4}, .transport = "auto"};
     change(options);
     const auto client = Client::connect(options);
     return client ? std::string() : client.error().message();
   };
   CHECK(refusal([](ClientOptions&) {}).empty());
   for (const std::uint32_t streams : {0U, 17U}) {
-    CHECK_THAT(refusal([&](ClientOptions& o) { o.tcp_streams = streams; }),
+    CHECK_THAT(refusal([&](ClientOptions& o) { o.job.tcp_streams = streams; }),
                Contains("tcp_streams of " + std::to_string(streams)) && Contains("1 to 16"));
   }
   for (const std::string transport : {"shm", "verbs"}) {
@@ -356,8 +358,8 @@ TEST_CASE("streams that make no sense are refused by name") {
                Contains("tcp_streams of 4 contradicts transport \"" + transport + "\""));
   }
   CHECK_THAT(refusal([](ClientOptions& o) {
-               o.workers = 2;
-               o.racks = {{"a", 1}, {"b", 1}};
+               o.job.workers = 2;
+               o.job.racks = {{"a", 1}, {"b", 1}};
              }),
              Contains("tcp_streams of 4 contradicts racks"));
 }

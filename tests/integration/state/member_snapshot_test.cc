@@ -211,9 +211,7 @@ TEST_CASE("phubctl takes a job at rest on two servers at the round that it is in
   const std::array<std::string, 2> addresses = {places[0].server->address(),
                                                 places[1].server->address()};
   const ClientOptions job{.servers = {addresses[0], addresses[1]},
-                          .job = "demo",
-                          .workers = 1,
-                          .rule = RuleKind::kMomentum,
+                          .job = {.name = "demo", .workers = 1, .rule = RuleKind::kMomentum},
                           .timeout = kLong};
   const Status status = run_workers(job, {{"w", 100'000}}, [&](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(client.initialise());
@@ -239,9 +237,7 @@ TEST_CASE("phubctl takes a job at rest on two servers at the round that it is in
 TEST_CASE("snapshots that a worker asks for do not push out an administrator's") {
   Place place(/*snapshots_kept=*/1);
   const ClientOptions job{.servers = {place.server->address()},
-                          .job = "demo",
-                          .workers = 1,
-                          .rule = RuleKind::kMomentum,
+                          .job = {.name = "demo", .workers = 1, .rule = RuleKind::kMomentum},
                           .timeout = kLong};
   std::vector<std::string> files;
   const Status status = run_workers(job, {{"w", 1000}}, [&](Client& client) -> Status {

@@ -36,12 +36,12 @@ struct Place {
   }
   ClientOptions job(const std::string& transport, DataType wire = DataType::kFloat32) const {
     return {.servers = {server->address()},
-            .job = "demo",
-            .workers = 2,
+            .job = {.name = "demo",
+                    .workers = 2,
+                    .wire_type = wire,
+                    .rule = RuleKind::kMomentum,
+                    .hyper = {.learning_rate = 0.01F, .momentum = 0.9F, .gradient_scale = 0.0F}},
             .transport = transport,
-            .wire_type = wire,
-            .rule = RuleKind::kMomentum,
-            .hyper = {.learning_rate = 0.01F, .momentum = 0.9F, .gradient_scale = 0.0F},
             .timeout = kHangGuard};
   }
   grpc::Status take(std::uint64_t round, std::uint32_t timeout_ms = 60'000) {
@@ -185,13 +185,13 @@ TEST_CASE("four workers go on with what two began, and two with what four began"
   for (const std::uint32_t workers : {2U, 4U}) {
     Place place;
     ClientOptions job = place.job("shm", DataType::kFloat16);
-    job.workers = workers;
+    job.job.workers = workers;
     const Trained first = train_through_snapshot(place, job);
     const control::SnapshotInfo info = place.taken.snapshot();
     place.restart();
     place.restore(info.file(), 6 - workers);
     job = place.job("shm", DataType::kFloat16);
-    job.workers = 6 - workers;
+    job.job.workers = 6 - workers;
     train_on(job, info.round(), first);
   }
 }
@@ -240,8 +240,8 @@ TEST_CASE("a snapshot that is taken before the restored job trains has that roun
 TEST_CASE("a job that keeps no parameters here is not snapshotted, and is told why") {
   Place place;
   ClientOptions job = place.job("shm");
-  job.rule = RuleKind::kSum;
-  job.hyper = {.gradient_scale = 0.0F};
+  job.job.rule = RuleKind::kSum;
+  job.job.hyper = {.gradient_scale = 0.0F};
   const Status status = run_workers(job, kKeys, [&](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(train_step(client, 0));
     if (client.worker_index() != 0) return {};
@@ -318,7 +318,7 @@ TEST_CASE("a job that waits long for its snapshot does not hold up another's") {
   std::promise<void> done;
   auto is_done = done.get_future().share();
   ClientOptions other = place.job("shm");
-  other.job = "other";
+  other.job.name = "other";
   grpc::Status taken;
   const Status status = run_workers(place.job("shm"), kKeys, [&](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(begin(client));

@@ -47,12 +47,11 @@ std::vector<std::string> train_together(const Training& training) {
                             .last = training.last,
                             .resume = training.resume};
       options.note = [&notes, w](std::string_view note) { notes[w] += note; };
-      const ClientOptions client{.servers = {training.server.address()},
-                                 .job = "resumed",
-                                 .workers = kWorkers,
-                                 .worker_index = static_cast<std::int32_t>(w),
-                                 .rule = RuleKind::kSgd,
-                                 .compress = training.compress};
+      const ClientOptions client{
+          .servers = {training.server.address()},
+          .job = {.name = "resumed", .workers = kWorkers, .rule = RuleKind::kSgd},
+          .worker_index = static_cast<std::int32_t>(w),
+          .compress = training.compress};
       const auto result = run_session(
           options,
           [&](const std::vector<KeySpec>& keys) { return make_remote_exchange(client, keys); },

@@ -42,14 +42,14 @@ std::vector<Outcome> train_together(const TestServer& server, const std::string&
       options.report.metrics = folder / ("metrics" + std::to_string(w));
       ClientOptions client;
       client.servers = {server.address()};
-      client.job = "mixed";
-      client.workers = kWorkers;
+      client.job.name = "mixed";
+      client.job.workers = kWorkers;
       client.worker_index = static_cast<std::int32_t>(w);
       client.transport = transport;
-      client.wire_type = DataType::kFloat16;
-      client.rule = rule;
-      if (rule == RuleKind::kLars) client.lars.coefficient = 1.0F;
-      client.loss_scale.kind = LossScaling::kVoted;
+      client.job.wire_type = DataType::kFloat16;
+      client.job.rule = rule;
+      if (rule == RuleKind::kLars) client.job.lars.coefficient = 1.0F;
+      client.job.loss_scale.kind = LossScaling::kVoted;
       const auto result = run_session(
           options,
           [&](const std::vector<KeySpec>& keys) { return make_remote_exchange(client, keys); },

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,9 +16,26 @@ namespace phub::testing {
 constexpr std::uint32_t kWorkers = 2;
 constexpr std::uint32_t kGuardMs = 60'000;
 
+using Named = std::map<std::string, std::string>;  // options, by their names
+
+// Why the first option that is not taken is not; "" where all are.
+inline std::string set_all(phub_options* options, const Named& named) {
+  for (const auto& [name, value] : named) {
+    const char* error = nullptr;
+    if (phub_options_set(options, name.c_str(), value.c_str(), &error) != 0) return error;
+    if (error != nullptr) return "an error without a failure";
+  }
+  return "";
+}
+
 class Worker {
  public:
-  explicit Worker(const phub_options& options) : client_(phub_connect(&options)) {}
+  explicit Worker(const Named& named) {
+    phub_options* const options = phub_options_new();
+    refusal_ = set_all(options, named);
+    client_ = phub_connect(options);
+    phub_options_destroy(options);
+  }
   ~Worker() { phub_destroy(client_); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -29,13 +47,16 @@ class Worker {
   const float* parameter(std::uint32_t key) const {
     return static_cast<const float*>(phub_parameter(client_, key, nullptr));
   }
+  // Of an option, else of the client.
   std::string error() const {
+    if (!refusal_.empty()) return refusal_;
     const char* text = phub_error(client_);
     return text == nullptr ? "" : text;
   }
 
  private:
-  phub_client* client_;
+  std::string refusal_;
+  phub_client* client_ = nullptr;
 };
 
 inline const std::vector<phub_key> kKeys = {
@@ -45,14 +66,10 @@ inline const std::vector<phub_key> kKeys = {
 struct Place {
   std::unique_ptr<TestServer> server = std::move(*TestServer::start(1));
   std::string address = server->address();
-  phub_options options = {};
-
-  Place() {
-    options.servers = address.c_str();
-    options.workers = kWorkers;
-    options.transport = "shm";
-    options.timeout_ms = kGuardMs;
-  }
+  Named options = {{"servers", address},
+                   {"workers", std::to_string(kWorkers)},
+                   {"transport", "shm"},
+                   {"timeout_ms", std::to_string(kGuardMs)}};
 
   // Each worker in a thread of its own; what `body` says went wrong.
   std::vector<std::string> run(const std::function<std::string(const Worker&)>& body) const {
@@ -60,8 +77,8 @@ struct Place {
     std::vector<std::thread> threads;
     for (std::uint32_t index = 0; index < kWorkers; ++index) {
       threads.emplace_back([&, index] {
-        phub_options own = options;
-        own.worker_index = static_cast<std::int32_t>(index);
+        Named own = options;
+        own["worker_index"] = std::to_string(index);
         const Worker worker(own);
         if (phub_register_keys(worker, kKeys.data(), kKeys.size()) != 0) {
           wrong[index] = worker.error();

@@ -1,7 +1,7 @@
 // A job's spec as it comes out at the other end of the control plane.
 #pragma once
 
-#include "common/protocol/job_message.h"
+#include "common/job/message.h"
 
 namespace phub::testing {
 

@@ -27,7 +27,7 @@ inline const std::vector<KeySpec> kKeys = {{"conv.weight", 30'000, 0.01F},
 inline std::vector<KeySpec> keys_of(const ClientOptions& options) {
   std::vector<KeySpec> keys = kKeys;
   for (KeySpec& key : keys)
-    key.exclude_from_lars = key.exclude_from_lars && needs_whole_keys(options.rule);
+    key.exclude_from_lars = key.exclude_from_lars && needs_whole_keys(options.job.rule);
   return keys;
 }
 
@@ -42,11 +42,11 @@ struct Servers {
   ClientOptions options(const std::string& transport, std::uint32_t workers) const {
     ClientOptions options;
     for (const auto& server : servers) options.servers.push_back(server->address());
-    options.job = "lars";
-    options.workers = workers;
+    options.job.name = "lars";
+    options.job.workers = workers;
     options.transport = transport;
     options.timeout = kHangGuard;
-    options.hyper = kHyper;
+    options.job.hyper = kHyper;
     return options;
   }
   std::unique_ptr<control::Admin::Stub> admin(std::size_t server) const {
@@ -85,18 +85,18 @@ struct Servers {
 inline server::JobLayout layout_of(const ClientOptions& options,
                                    const std::vector<std::uint32_t>& cores = {1}) {
   server::JobLayout layout;
-  layout.workers = options.workers;
-  layout.wire_type = options.wire_type;
-  layout.rule = options.rule;
-  layout.lars = options.lars;
-  layout.adaptive = options.adaptive;
-  layout.clip_norm = options.clip_norm;
-  layout.loss_scale = options.loss_scale;
+  layout.workers = options.job.workers;
+  layout.wire_type = options.job.wire_type;
+  layout.rule = options.job.rule;
+  layout.lars = lars_of(options.job);
+  layout.adaptive = options.job.adaptive;
+  layout.clip_norm = options.job.clip_norm;
+  layout.loss_scale = options.job.loss_scale;
   PlanInput input{.key_elements = {},
-                  .wire_type = options.wire_type,
-                  .chunk_bytes = options.chunk_bytes,
+                  .wire_type = options.job.wire_type,
+                  .chunk_bytes = options.job.chunk_bytes,
                   .cores_per_server = cores,
-                  .whole_keys = needs_whole_keys(options.rule)};
+                  .whole_keys = needs_whole_keys(options.job.rule)};
   for (const KeySpec& key : kKeys) {
     input.key_elements.push_back(key.elements);
     layout.weight_decay.push_back(key.weight_decay);
@@ -148,15 +148,15 @@ inline Status train(Client& client, const ClientOptions& options,
                     const std::vector<RoundPlan>& rounds,
                     const std::vector<std::uint32_t>& cores = {1}) {
   RuleSpecification specification(layout_of(options, cores));
-  const bool votes = options.loss_scale.kind == LossScaling::kVoted;
-  fill(client, options.wire_type, noise(0));
+  const bool votes = options.job.loss_scale.kind == LossScaling::kVoted;
+  fill(client, options.job.wire_type, noise(0));
   specification.initialise(noise(0));
   PHUB_RETURN_IF_ERROR(client.initialise());
-  PHUB_RETURN_IF_ERROR(compare(client, options.wire_type, specification));
+  PHUB_RETURN_IF_ERROR(compare(client, options.job.wire_type, specification));
   std::uint32_t number = 0;
   for (const RoundPlan& round : rounds) {
     const auto gradients = noise(++number, round.scale);
-    fill(client, options.wire_type, gradients);
+    fill(client, options.job.wire_type, gradients);
     PHUB_RETURN_IF_ERROR(push_all(client));
     if (votes) {
       const bool mine = round.overflows == static_cast<std::int32_t>(client.worker_index());
@@ -165,7 +165,7 @@ inline Status train(Client& client, const ClientOptions& options,
     PHUB_RETURN_IF_ERROR(client.wait_all());
     const bool skipped = round.overflows >= 0;
     if (!skipped) specification.round(kHyper, round.scale, gradients);
-    PHUB_RETURN_IF_ERROR(compare(client, options.wire_type, specification));
+    PHUB_RETURN_IF_ERROR(compare(client, options.job.wire_type, specification));
     for (KeyId key = 0; key < kKeys.size(); ++key) {
       if (client.was_skipped(key) == skipped) continue;
       return {Code::kDataLoss, "wrong word about key " + kKeys[key].name};

@@ -33,8 +33,7 @@ class TwoTenants {
 
   ClientOptions job_of(const std::string& tenant, const std::string& transport) const {
     ClientOptions options{.servers = {server_->address()},
-                          .job = "demo",
-                          .workers = 2,
+                          .job = {.name = "demo", .workers = 2},
                           .transport = transport,
                           .timeout = std::chrono::milliseconds(60'000)};
     options.security.tenant = tenant;

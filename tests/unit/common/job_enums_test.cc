@@ -1,11 +1,10 @@
-#include "common/protocol/job_enums.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <string>
 
-#include "common/protocol/job_message.h"
+#include "common/job/enums.h"
+#include "common/job/message.h"
 
 namespace phub::testing {
 namespace {

@@ -1,8 +1,8 @@
 // A job's tcp streams: what is refused, what all workers have alike, and what they count as.
 #include <catch2/catch.hpp>
 
+#include "common/job/check.h"
 #include "server/job/footprint.h"
-#include "server/job/spec/check.h"
 #include "tests/support/server/carried_spec.h"
 #include "tests/support/server/job_table_fixture.h"
 
@@ -47,7 +47,7 @@ TEST_CASE("too many streams are refused, and those of jobs that have none") {
   }
   JobSpec spec = spread(2, 4);
   spec.racks = {{"a", 1}, {"b", 1}};
-  CHECK_THAT(validate(spec).message(), Contains("tcp_streams: 4") && Contains("racks has 2"));
+  CHECK_THAT(validate(spec).message(), Contains("tcp_streams: 4 contradicts racks: a:1,b:1"));
   spec.racks.clear();
   spec.rule = RuleKind::kSgd;
   spec.deterministic = false;

@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "server/job/spec/check.h"
+#include "common/job/check.h"
 #include "server/rpc/messages/messages.h"
 #include "tests/support/server/carried_spec.h"
 #include "tests/support/server/job_table_fixture.h"
@@ -153,7 +153,7 @@ TEST_CASE(
     const std::string refusal = validate(spec).message();
     CHECK(refusal.empty() == (watch != WatchValues::kFail));
     if (watch == WatchValues::kFail) {
-      CHECK_THAT(refusal, Contains("watch_values: fail") && Contains("loss_scaling voted") &&
+      CHECK_THAT(refusal, Contains("watch_values: fail") && Contains("loss_scaling: voted") &&
                               Contains("choose name"));
     }
   }

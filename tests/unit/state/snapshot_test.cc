@@ -1,9 +1,9 @@
 // What is in a snapshot comes back, and what is damaged or of another job is refused.
 #include <catch2/catch.hpp>
 
-#include "server/job/spec/check.h"
-#include "server/job/spec/text.h"
-#include "server/job/spec/workers.h"
+#include "common/job/check.h"
+#include "common/job/text.h"
+#include "common/job/workers.h"
 #include "server/snapshot/digest.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
@@ -44,9 +44,9 @@ TEST_CASE("a job in a snapshot keeps the names that its fields had first") {
   JobSpec spec = Example().spec;
   spec.rule = RuleKind::kLars;
   spec.keys[0].exclude_from_lars = true;
-  const std::string text = server::text_of(spec);
+  const std::string text = text_of(spec);
   CHECK_THAT(text, Contains(R"("plain":true)"));
-  const auto read = server::spec_from_text(text);
+  const auto read = spec_from_text(text);
   REQUIRE(read);
   CHECK(read->keys[0].exclude_from_lars);
 }
@@ -55,17 +55,17 @@ TEST_CASE("a job with another number of workers keeps its mean, and says what is
   JobSpec spec = Example().spec;
   spec.workers = 2;
   spec.hyper.gradient_scale = 0.5F;  // as files have it
-  const auto wide = server::with_workers(spec, 4);
+  const auto wide = with_workers(spec, 4);
   REQUIRE(wide);
   CHECK(wide->spec.workers == 4);
   CHECK(wide->spec.hyper.gradient_scale == 0.25F);
   REQUIRE(wide->notes.size() == 1);
   CHECK_THAT(wide->notes[0], Contains("were 2 and are 4"));
-  CHECK(server::with_workers(spec, 0)->notes.empty());
-  CHECK(server::with_workers(spec, 2)->notes.empty());
+  CHECK(with_workers(spec, 0)->notes.empty());
+  CHECK(with_workers(spec, 2)->notes.empty());
   spec.hyper.gradient_scale = 2.0F;
   spec.encoding = Encoding::kSparse;
-  const auto other = server::with_workers(spec, 1);
+  const auto other = with_workers(spec, 1);
   REQUIRE(other);
   CHECK(other->spec.hyper.gradient_scale == 2.0F);
   REQUIRE(other->notes.size() == 3);
@@ -73,10 +73,10 @@ TEST_CASE("a job with another number of workers keeps its mean, and says what is
   CHECK_THAT(other->notes[1], Contains("that of workers 1 to 1 is dropped"));
   spec.rule = RuleKind::kElastic;
   spec.hyper.learning_rate = default_elasticity(2);
-  CHECK(server::with_workers(spec, 3)->spec.hyper.learning_rate == default_elasticity(3));
+  CHECK(with_workers(spec, 3)->spec.hyper.learning_rate == default_elasticity(3));
   spec.racks = {{"a", 1}, {"b", 1}};
-  CHECK(server::with_workers(spec, 2));
-  const Status refused = server::with_workers(spec, 3).error();
+  CHECK(with_workers(spec, 2));
+  const Status refused = with_workers(spec, 3).error();
   CHECK(refused.code() == Code::kInvalidArgument);
   CHECK_THAT(refused.message(), Contains("workers: ") && Contains("a: 1, b: 1"));
 }
@@ -105,7 +105,7 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
     REQUIRE(head);
     CHECK(head->tenant == "red");
     CHECK(head->round == 7);
-    CHECK(server::compare(example.spec, head->spec).ok());
+    CHECK(compare(example.spec, head->spec).ok());
     const auto copy = copy_from(file, *head, example.plan(), 0);
     REQUIRE(copy);
     CHECK((*copy)->round == 7);

@@ -39,7 +39,7 @@ TEST_CASE("what makes no sense with payload weights names field and cure") {
        "train.outer.elasticity: 0.5 times 2 pushes of a round (rounds)", "lower it below 0.5"},
       {"workers: 4 order: \"arrival\" rounds { quorum: 1 late: \"add\" weight: \"staleness\" } "
        "train { payload: \"weights\" }",
-       "train.outer.rule: elastic", "rounds.weight"},
+       "rounds.weight: staleness", "contradicts rule: elastic"},
       {"workers: 4 order: \"arrival\" rounds { quorum: 1 late: \"add\" turns: true } "
        "train { payload: \"weights\" outer { overlap_steps: 1 } }",
        "train.outer.overlap_steps: 1", "rounds.turns"},

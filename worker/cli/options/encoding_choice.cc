@@ -34,11 +34,11 @@ struct ModelKeys {
 };
 
 // Cut as the job's; where chunks are placed does not matter.
-Result<ModelKeys> keys_of_model(const nn::Graph& graph, const ClientOptions& job) {
+Result<ModelKeys> keys_of_model(const nn::Graph& graph, const ClientOptions& client) {
   ModelKeys model;
   PlanInput input{.key_elements = {},
-                  .wire_type = job.wire_type,
-                  .chunk_bytes = job.chunk_bytes,
+                  .wire_type = client.job.wire_type,
+                  .chunk_bytes = client.job.chunk_bytes,
                   .cores_per_server = {1}};
   for (const nn::Layer& layer : graph.layers()) {
     for (const nn::ParameterSpec& spec : layer.parameters) {
@@ -65,33 +65,34 @@ Result<double> compute_seconds(const train::SessionOptions& options) {
 }
 
 // Sparse pushes come late, and the momentum of other rules makes that worse.
-bool may_encode(Encoding encoding, const ModelKeys& model, const ClientOptions& job) {
+bool may_encode(Encoding encoding, const ModelKeys& model, const ClientOptions& client) {
   if (encoding != Encoding::kSparse) return true;
-  CompressOptions options = job.compress;
+  CompressOptions options = client.compress;
   options.encoding = encoding;
-  return job.rule == RuleKind::kSgd && std::ranges::all_of(model.keys, [&](const KeySpec& key) {
+  return client.job.rule == RuleKind::kSgd &&
+         std::ranges::all_of(model.keys, [&](const KeySpec& key) {
            return compress::Compressor::key_fault(key.elements, options).empty();
          });
 }
 
 // Whether a sparse push is sure to have a sparse reply: server/job/layout.h has_sparse_replies, and
 // no weight decay, which changes all.
-bool has_sparse_replies(const ClientOptions& job, float weight_decay,
+bool has_sparse_replies(const ClientOptions& client, float weight_decay,
                         const std::string& transport) {
-  return (transport == "tcp" || transport == "verbs") && job.rule == RuleKind::kSgd &&
-         weight_decay == 0.0F && job.rounds.waits_for_all();
+  return (transport == "tcp" || transport == "verbs") && client.job.rule == RuleKind::kSgd &&
+         weight_decay == 0.0F && client.job.rounds.waits_for_all();
 }
 
-void add_encoders(const ModelKeys& model, const ClientOptions& job, bool sparse_replies,
+void add_encoders(const ModelKeys& model, const ClientOptions& client, bool sparse_replies,
                   std::span<float> figures) {
   for (std::size_t i = 0; i < kEncodings.size(); ++i) {
     float* const own = figures.data() + kFirstEncoding + i * kOfEncoding;
     own[kEncode] = kNever;
-    if (!may_encode(kEncodings[i], model, job)) continue;
-    CompressOptions options = job.compress;
+    if (!may_encode(kEncodings[i], model, client)) continue;
+    CompressOptions options = client.compress;
     options.encoding = kEncodings[i];
-    const auto found =
-        compress::measure_encoder(model.plan, model.keys, job.wire_type, options, job.workers);
+    const auto found = compress::measure_encoder(model.plan, model.keys, client.job.wire_type,
+                                                 options, client.job.workers);
     own[kPushBytes] = static_cast<float>(found.push_bytes);
     own[kReplyBytes] =
         static_cast<float>(sparse_replies ? found.sparse_reply_bytes : found.dense_bytes);
@@ -180,25 +181,25 @@ Status agree_on_encoding(WorkerConfig& config, train::SessionOptions& options,
                          const std::stop_token& stop) {
   if (config.train().compress().encoding() != "auto") return {};
   if (!config.has_wire_type()) config.set_wire_type(std::string(name_of(DataType::kBfloat16)));
-  const ClientOptions job = client_of(config);
-  PHUB_ASSIGN_OR_RETURN(const ModelKeys model, keys_of_model(*options.graph, job));
+  const ClientOptions client = client_of(config);
+  PHUB_ASSIGN_OR_RETURN(const ModelKeys model, keys_of_model(*options.graph, client));
   PHUB_ASSIGN_OR_RETURN(
       const auto probe,
-      ExchangeProbe::meet(config, compress::dense_bytes(model.plan, job.wire_type), stop));
+      ExchangeProbe::meet(config, compress::dense_bytes(model.plan, client.job.wire_type), stop));
   const float mbit = config.train().compress().link_mbit();
   PHUB_RETURN_IF_ERROR(check_same_links(*probe, mbit));
   // All are here, and measure at the same time: they may share a machine.
   std::array<float, ExchangeProbe::kFigures> figures{};
   PHUB_ASSIGN_OR_RETURN(const double compute, compute_seconds(options));
   const float decay = config.optimizer().weight_decay();
-  add_encoders(model, job, has_sparse_replies(job, decay, probe->transport()), figures);
+  add_encoders(model, client, has_sparse_replies(client, decay, probe->transport()), figures);
   PHUB_ASSIGN_OR_RETURN(const cost::ExchangeFigures links, links_of(*probe, mbit));
   figures[kLatency] = static_cast<float>(links.latency);
   figures[kDenseByte] = static_cast<float>(links.dense_byte);
   figures[kReplyByte] = static_cast<float>(links.reply_byte);
   figures[kCompute] = static_cast<float>(compute);
   PHUB_ASSIGN_OR_RETURN(const std::vector<float> all, probe->largest(figures));
-  apply(predict_from(all, job.workers), config, options);
+  apply(predict_from(all, client.job.workers), config, options);
   return {};
 }
 

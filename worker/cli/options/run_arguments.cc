@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/rule.h"
 #include "common/config/config.h"
-#include "common/config/racks.h"
+#include "common/job/rack_list.h"
 #include "common/rpc/credentials_folder.h"
 
 namespace phub {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "common/config/job.h"
 #include "common/config/payload.h"
 #include "common/plan/plan.h"
 #include "common/text/late_notice.h"
@@ -51,17 +52,6 @@ DataType compute_type_of(const TrainConfig& train) {
   return train.has_loss_scale() ? DataType::kFloat16 : DataType::kBfloat16;
 }
 
-// What the job is told: of a dynamic scale each round's votes tell.
-LossScale loss_scale_of(const TrainConfig& train) {
-  const train::LossScalerOptions scaler = loss_scaler_of(train);
-  return {scaler.kind, scaler.kind == LossScaling::kStatic ? scaler.scale : 1.0F};
-}
-
-LarsOptions lars_of(const OptimizerConfig& optimizer) {
-  if (optimizer.rule() != "lars") return {};
-  return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
-}
-
 CompressOptions compress_of(const TrainConfig& train) {
   if (!train.has_compress()) return {};
   const CompressConfig& compress = train.compress();
@@ -75,24 +65,12 @@ CompressOptions compress_of(const TrainConfig& train) {
           .selector = kSelectorWords.parse(compress.selector()).value()};
 }
 
-RackCompress rack_compress_of(const WorkerConfig& config) {
-  if (!config.has_rack_compress()) return {};
-  const RackCompressConfig& compress = config.rack_compress();
-  return {.density = compress.density(),
-          .dense_below = compress.dense_below(),
-          .error_feedback = compress.error_feedback(),
-          .selector = kSelectorWords.parse(compress.selector()).value()};
+LarsOptions own_lars(const OptimizerConfig& optimizer) {
+  return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
 }
 
 AdaptiveOptions adaptive_of(const OptimizerConfig& optimizer) {
   return {optimizer.beta1(), optimizer.beta2(), optimizer.epsilon()};
-}
-
-// What the job is told of worker 0's first round.
-Hyper hyper_of(const OptimizerConfig& optimizer, RuleKind rule) {
-  return {.learning_rate = optimizer.learning_rate(),
-          .momentum = is_adaptive(rule) ? 0.0F : optimizer.momentum(),
-          .gradient_scale = 0.0F};
 }
 
 ClientSecurity security_of(const ClientSecurityConfig& security) {
@@ -103,26 +81,6 @@ ClientSecurity security_of(const ClientSecurityConfig& security) {
       .tenant = security.tenant(),
       .allow_plaintext = security.allow_plaintext(),
       .require_encryption = security.require_encryption()};
-}
-
-std::vector<RackSpec> racks_of(const WorkerConfig& config) {
-  std::vector<RackSpec> racks;
-  for (const JobRackConfig& rack : config.racks()) racks.push_back({rack.name(), rack.workers()});
-  return racks;
-}
-
-RoundPolicy rounds_of(const WorkerConfig& config) {
-  if (!config.has_rounds()) return {};
-  const RoundsConfig& rounds = config.rounds();
-  return {.quorum = rounds.quorum(),
-          .grace_ms = rounds.grace_ms(),
-          .patience_ms = rounds.has_patience_ms() ? rounds.patience_ms()
-                                                  : std::max(1U, config.timeout_ms() / 3),
-          .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
-          .late = kLatePushesWords.parse(rounds.late()).value(),
-          .weight = kPushWeightWords.parse(rounds.weight()).value(),
-          .turns = rounds.turns(),
-          .hogwild = rounds.hogwild()};
 }
 
 train::DataOptions data_of(const DataConfig& config) {
@@ -153,8 +111,8 @@ Result<std::unique_ptr<train::GradientExchange>> make_shared(const WorkerConfig&
                                                              const ClientOptions& client,
                                                              const std::vector<KeySpec>& keys) {
   if (config.servers_size() == 0) {
-    return train::make_local_exchange(keys, client.rule, client.lars, client.loss_scale,
-                                      client.adaptive, client.clip_norm);
+    return train::make_local_exchange(keys, client.job.rule, client.job.lars, client.job.loss_scale,
+                                      client.job.adaptive, client.job.clip_norm);
   }
   const LateNotice notice(
       kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "
@@ -172,14 +130,6 @@ bool pushes_weights(const WorkerConfig& config) {
   return train::parse_payload(config.train().payload()) == train::Payload::kWeights;
 }
 
-Hyper outer_hyper(const WorkerConfig& config) {
-  const OuterConfig& outer = config.train().outer();
-  if (pushes_weights(config)) return {.learning_rate = elasticity_of(config), .gradient_scale = 0};
-  return {.learning_rate = outer.learning_rate(),
-          .momentum = outer.rule() == "sgd" ? 0.0F : outer.momentum(),
-          .gradient_scale = 0.0F};
-}
-
 // Each worker makes steps of its own; what they share follows the outer rule.
 Result<std::unique_ptr<train::GradientExchange>> make_local_steps(const WorkerConfig& config,
                                                                   const std::vector<KeySpec>& keys,
@@ -187,21 +137,16 @@ Result<std::unique_ptr<train::GradientExchange>> make_local_steps(const WorkerCo
   const OuterConfig& outer = config.train().outer();
   ClientOptions client = client_of(config);
   client.stop_joining = stop;
-  const RuleKind otherwise = pushes_weights(config) ? RuleKind::kElastic : RuleKind::kNesterov;
-  client.rule = outer.has_rule() ? parse_rule_kind(outer.rule()).value() : otherwise;
-  client.hyper = outer_hyper(config);
-  client.lars = {};
-  client.adaptive = {};
   PlanInput plan{.key_elements = {},
-                 .wire_type = client.wire_type,
-                 .chunk_bytes = client.chunk_bytes,
+                 .wire_type = client.job.wire_type,
+                 .chunk_bytes = client.job.chunk_bytes,
                  .cores_per_server = {1}};
   for (const KeySpec& key : keys) plan.key_elements.push_back(key.elements);
   PHUB_ASSIGN_OR_RETURN(auto fragments, train::fragments_of(plan, outer.fragments()));
   PHUB_ASSIGN_OR_RETURN(auto shared, make_shared(config, client, train::outer_keys(keys)));
   train::LocalStepsParts parts{
       .own = train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
-                                        lars_of(config.optimizer()), {},
+                                        own_lars(config.optimizer()), {},
                                         adaptive_of(config.optimizer())),
       .outer = std::move(shared)};
   const train::OuterScheduleOptions schedule{.local_steps = config.train().local_steps(),
@@ -210,29 +155,22 @@ Result<std::unique_ptr<train::GradientExchange>> make_local_steps(const WorkerCo
   if (pushes_weights(config)) {
     return train::make_elastic_exchange(
         std::move(parts), keys,
-        {.schedule = schedule, .fragments = std::move(fragments), .hyper = client.hyper});
+        {.schedule = schedule, .fragments = std::move(fragments), .hyper = client.job.hyper});
   }
   return train::make_delta_exchange(
       std::move(parts),
       {.schedule = schedule,
        .fragments = std::move(fragments),
-       .hyper = client.hyper,
+       .hyper = client.job.hyper,
        .mix = outer.has_mix() || outer.overlap_steps() == 0 ? outer.mix() : 0.5F});
 }
 
 }  // namespace
 
 ClientOptions client_of(const WorkerConfig& config) {
-  const RuleKind rule = parse_rule_kind(config.optimizer().rule()).value();
   return {.servers = {config.servers().begin(), config.servers().end()},
-          .job = config.job(),
-          .workers = config.workers(),
+          .job = job_of(config),
           .worker_index = config.worker_index(),
-          .racks = racks_of(config),
-          .rack_shape = rack_shape_of(config.rack_shape()).value(),
-          .rack_hybrid_bytes = config.rack_hybrid_bytes(),
-          .rack_wire_type = parse_data_type(config.rack_wire_type()).value(),
-          .rack_compress = rack_compress_of(config),
           .transport = config.transport(),
           .links = {.verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
                     .verbs_gid_index = config.has_verbs_gid_index()
@@ -241,21 +179,7 @@ ClientOptions client_of(const WorkerConfig& config) {
                     .tcp_congestion_control = config.tcp_congestion_control(),
                     .tcp_buffer_kib = config.tcp_buffer_kib(),
                     .tcp_delay = std::chrono::microseconds(config.tcp_delay_us())},
-          .wire_type = parse_data_type(config.wire_type()).value(),
-          .rule = rule,
-          .hyper = hyper_of(config.optimizer(), rule),
-          .lars = lars_of(config.optimizer()),
-          .adaptive = adaptive_of(config.optimizer()),
-          .clip_norm = config.optimizer().clip_norm(),
-          .ema_decay = config.optimizer().ema_decay(),
-          .loss_scale = loss_scale_of(config.train()),
           .compress = compress_of(config.train()),
-          .deterministic = config.order() == "deterministic",
-          .rounds = rounds_of(config),
-          .chunk_bytes = config.chunk_kib() * 1024,
-          .watch_values = parse_watch_values(config.watch_values()).value(),
-          .checksums = config.checksums(),
-          .tcp_streams = config.tcp_streams(),
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};
 }
@@ -288,7 +212,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .max_steps = config.train().max_steps(),
           .workers = config.workers(),
           .seed = config.train().seed(),
-          .servers_weigh = rounds_of(config).weight == PushWeight::kSamples,
+          .servers_weigh = job_of(config).rounds.weight == PushWeight::kSamples,
           .evaluate = config.train().evaluate(),
           .checkpoint = {.path = config.train().checkpoint(),
                          .every_steps = config.train().checkpoint_steps(),

@@ -13,10 +13,11 @@ constexpr std::size_t kElements = 1'000'000;
 constexpr int kRounds = 3;
 
 phub::Status run(const char* server, std::uint32_t workers) {
-  PHUB_ASSIGN_OR_RETURN(const auto client, phub::Client::connect({.servers = {server},
-                                                                  .job = "all-reduce",
-                                                                  .workers = workers,
-                                                                  .rule = phub::RuleKind::kSum}));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto client,
+      phub::Client::connect(
+          {.servers = {server},
+           .job = {.name = "all-reduce", .workers = workers, .rule = phub::RuleKind::kSum}}));
   PHUB_RETURN_IF_ERROR(client->register_keys({{"numbers", kElements}}));
   for (int round = 0; round < kRounds; ++round) {
     for (float& value : client->gradient<float>(0)) {

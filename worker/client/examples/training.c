@@ -5,7 +5,6 @@
  *   example-training 127.0.0.1:7077 2 & example-training 127.0.0.1:7077 2
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "worker/client/phub_c.h"
 
@@ -32,13 +31,21 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: %s HOST:PORT WORKERS\n", argv[0]);
     return 2;
   }
-  const phub_options options = {.servers = argv[1],
-                                .job = "training",
-                                .workers = (uint32_t)atoi(argv[2]),
-                                .worker_index = -1,
-                                .rule = "sgd",
-                                .learning_rate = 0.1F};
-  phub_client* client = phub_connect(&options);
+  const char* const given[][2] = {{"servers", argv[1]},
+                                  {"workers", argv[2]},
+                                  {"job", "training"},
+                                  {"rule", "sgd"},
+                                  {"learning_rate", "0.1"}};
+  phub_options* options = phub_options_new();
+  for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); ++i) {
+    const char* error = NULL;
+    if (phub_options_set(options, given[i][0], given[i][1], &error) == 0) continue;
+    fprintf(stderr, "%s\n", error);
+    phub_options_destroy(options);
+    return 2;
+  }
+  phub_client* client = phub_connect(options);
+  phub_options_destroy(options);
   const int result = phub_error(client) != NULL || train(client) != 0;
   if (phub_error(client) != NULL) fprintf(stderr, "%s\n", phub_error(client));
   phub_destroy(client);

@@ -15,35 +15,18 @@ from typing import Dict, List, Tuple
 
 from phub.errors import LibraryError
 
-ABI = 0
+ABI = 1
 NOT_YET = 2
 LAST = 3
 ALL_KEYS = 2**32 - 1
 
 _text, _float, _double, _int, _u32, _u64 = (
     ctypes.c_char_p, ctypes.c_float, ctypes.c_double, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint64)
-_client = ctypes.c_void_p
+_client = _options = ctypes.c_void_p
 _bytes = ctypes.POINTER(ctypes.c_size_t)
-
-# A newer library may have more options behind those that are known here: they are 0, their default.
-_SPARE_BYTES = 256
 
 # Folders of a prefix where CMake installs libraries.
 _FOLDERS = ["lib", "lib64"] + [f"lib/{each}" for each in [sysconfig.get_config_var("MULTIARCH")] if each]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [
-        ("servers", _text), ("job", _text), ("workers", _u32), ("worker_index", ctypes.c_int32), ("transport", _text),
-        ("wire_type", _text), ("rule", _text), ("learning_rate", _float), ("momentum", _float),
-        ("gradient_scale", _float), ("arrival_order", _int), ("chunk_bytes", _u32), ("timeout_ms", _u32),
-        ("tcp_congestion_control", _text), ("credentials", _text), ("tenant", _text), ("require_encryption", _int),
-        ("trust_coefficient", _float), ("trust_epsilon", _float), ("loss_scale", _float), ("votes", _int),
-        ("beta1", _double), ("beta2", _double), ("clip_norm", _float), ("ema_decay", _double), ("epsilon", _double),
-        ("quorum", _u32), ("grace_ms", _u32), ("patience_ms", _u32), ("bounds_staleness", _int), ("staleness", _u32),
-        ("late", _text), ("push_weight", _text), ("watch_values", _text), ("turns", _int),
-        ("checksums", _int), ("hogwild", _int), ("tcp_streams", _u32), ("run", _text),
-    ]
 
 
 class Key(ctypes.Structure):
@@ -53,7 +36,10 @@ class Key(ctypes.Structure):
 # By name: the result's type and the arguments'.
 SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_version": (_text, []),
-    "phub_connect": (_client, [ctypes.POINTER(Options)]),
+    "phub_options_new": (_options, []),
+    "phub_options_destroy": (None, [_options]),
+    "phub_options_set": (_int, [_options, _text, _text, ctypes.POINTER(_text)]),
+    "phub_connect": (_client, [_options]),
     "phub_destroy": (None, [_client]),
     "phub_interrupt": (None, [_client]),
     "phub_error": (_text, [_client]),
@@ -79,10 +65,6 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_worker_index": (_u32, [_client]),
     "phub_workers": (_u32, [_client]),
 }
-
-
-def empty_options() -> Options:
-    return Options.from_buffer(bytearray(ctypes.sizeof(Options) + _SPARE_BYTES))
 
 
 def _candidates() -> List[str]:

@@ -65,6 +65,19 @@ def _destroy(library: ctypes.CDLL, client: int, process: int) -> None:
         library.phub_destroy(client)
 
 
+def _connect(library: ctypes.CDLL, options: Options) -> int:
+    given = options.for_c()
+    named = library.phub_options_new()
+    try:
+        for name, value in given:
+            error = ctypes.c_char_p()
+            if library.phub_options_set(named, name, value, ctypes.byref(error)) != 0:
+                raise Error((error.value or b"").decode(errors="replace"))
+        return int(library.phub_connect(named))
+    finally:
+        library.phub_options_destroy(named)
+
+
 class _Handle:
     """The client in the library. It lives as long as somebody has a view of its memory, at most until the
     interpreter ends."""
@@ -72,7 +85,7 @@ class _Handle:
     def __init__(self, options: Options) -> None:
         self.library = _library.load()
         self.process = os.getpid()
-        self.client = self.library.phub_connect(ctypes.byref(options.for_c()))
+        self.client = _connect(self.library, options)
         self.leave = weakref.finalize(self, _destroy, self.library, self.client, self.process)
 
 
@@ -172,7 +185,7 @@ class Client:
                    _real("gradient_scale", gradient_scale))
 
     def set_samples(self, samples: float) -> None:
-        """With push_weight "samples": images or tokens of each of this worker's pushes that follow."""
+        """With rounds.weight "samples": images or tokens of each of this worker's pushes that follow."""
         self._call("phub_set_samples", _real("samples", samples))
 
     def vote(self, overflow: bool, loss_scale: float) -> None:

@@ -15,7 +15,7 @@ _TYPES = {"fp32": numpy.float32, "fp16": numpy.float16}
 
 
 def _type_of(client: Client) -> Any:
-    wire_type = client.options.wire_type
+    wire_type = client.options.get("wire_type", "fp32")
     if wire_type not in _TYPES:
         raise TypeError(f"numpy has no {wire_type}: choose a wire_type of fp32 or fp16, or use phub.torch")
     return _TYPES[wire_type]

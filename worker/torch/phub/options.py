@@ -1,83 +1,69 @@
 """What a client is told of its job."""
 from __future__ import annotations
 
-import ctypes
-import dataclasses
+import numbers
 import os
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from phub import _environment, _library
+from phub import _environment
 from phub.errors import Error
 
 
-@dataclasses.dataclass(frozen=True)
 class Options:
-    """As phub_options of phub_c.h says; the same at each worker but for worker_index. None and 0 are the defaults there,
-    where nothing else is said."""
+    """The same at each worker of a job but for worker_index. What is None or left out has its default.
 
-    servers: Union[str, Sequence[str], None] = None  # "host:port", several separated by commas; None: PHUB_SERVERS
-    job: Optional[str] = None  # None: one of this run's own, of PHUB_JOB or of what the launcher has set
-    workers: int = 1
-    worker_index: int = -1  # -1: the server chooses
-    transport: Optional[str] = None  # "auto", "shm", "tcp", "verbs"
-    wire_type: str = "fp32"  # or "fp16", "bf16"
-    rule: str = "mean"  # or "sum", and of PyTorch's optimizers "sgd", "momentum", "nesterov", "adam", "adamw", ...
-    learning_rate: float = 0.0
-    momentum: float = 0.0
-    gradient_scale: float = 0.0
-    arrival_order: bool = False  # True: sums in the order of arrival, not the same bits from run to run
-    chunk_bytes: int = 0
-    timeout: float = 0.0  # seconds, of every wait; 0: 30
-    tcp_congestion_control: Optional[str] = None
-    credentials: Union[str, "os.PathLike[str]", None] = None  # a folder, as `phubctl pki init` makes it; None: PHUB_CREDENTIALS
-    tenant: Optional[str] = None
-    require_encryption: bool = False
-    trust_coefficient: float = 0.0
-    trust_epsilon: float = 0.0
-    loss_scale: float = 0.0
-    votes: bool = False
-    beta1: float = 0.0
-    beta2: float = 0.0
-    clip_norm: float = 0.0
-    ema_decay: float = 0.0
-    epsilon: float = 0.0
-    quorum: int = 0
-    grace_ms: int = 0
-    patience_ms: int = 0
-    staleness: Optional[int] = None  # None: any
-    late: Optional[str] = None
-    push_weight: Optional[str] = None
-    watch_values: Optional[str] = None
-    turns: bool = False
-    checksums: bool = False
-    hogwild: bool = False
-    tcp_streams: int = 0  # to each core of a server that is reached by tcp, up to 16; 0: 1
-    run: Optional[str] = None  # None: what the launcher's environment says of this run, if anything
+    servers: "host:port", several separated by commas or in a list; None: PHUB_SERVERS.
+    job: None: a name of this run's own, of PHUB_JOB or of what the launcher has set.
+    workers, worker_index: of all racks together; without an index the server chooses.
+    rule: "mean", "sum", and of PyTorch's optimizers "sgd", "momentum", "nesterov", "adam", "adamw", ...
+    timeout: seconds, of every wait; 0: 30.
+    credentials: a folder, as `phubctl pki init` makes it; None: PHUB_CREDENTIALS.
+    run: None: what the launcher's environment says of this run, if anything.
+    named: the other options of phub_options_set (phub_c.h) by their names: those of a job (`phubctl job fields` lists
+      them), such as wire_type="bf16", learning_rate=0.1, order="arrival", rounds={"quorum": 3, "late": "add"},
+      racks={"a": 4, "b": 4}, encoding="sparse", and the client's, such as transport="tcp", tenant="red",
+      require_encryption=True, compress={"density": 0.01}.
+    """
 
-    def for_c(self) -> _library.Options:
-        """Raises Error where it names no server, and with the field's name for what it does not take."""
-        given = dataclasses.asdict(self)
-        servers, credentials = given.pop("servers"), given.pop("credentials")
-        servers = servers or os.environ.get("PHUB_SERVERS", "")
+    def __init__(self, servers: Union[str, Sequence[str], None] = None, job: Optional[str] = None, workers: int = 1, *,
+                 rule: str = "mean", timeout: float = 0.0, credentials: Union[str, "os.PathLike[str]", None] = None,
+                 run: Optional[str] = None, **named: Any) -> None:
+        self.servers, self.job, self.workers, self.rule = servers, job, workers, rule
+        self.timeout, self.credentials, self.run, self.named = timeout, credentials, run, named
+
+    def replace(self, **changes: Any) -> "Options":
+        mine = {name: value for name, value in vars(self).items() if name != "named"}
+        return Options(**{**mine, **self.named, **changes})
+
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        """What is named so: "wire_type", or "rounds.quorum"."""
+        found: Any = {**vars(self), **self.named}
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return otherwise if found is None else found
+
+    def addresses(self) -> str:
+        """Of the servers, separated by commas. Raises Error where there are none."""
+        servers = self.servers or os.environ.get("PHUB_SERVERS", "")
         if not servers:
             raise Error("servers: none; name them in the options or in PHUB_SERVERS, as phubrun does")
         try:
-            given["servers"] = servers if isinstance(servers, str) else ",".join(servers)
+            return servers if isinstance(servers, str) else ",".join(servers)
         except TypeError:
             raise Error(f'servers: {servers!r} is not "host:port", nor several of these') from None
-        credentials = credentials or os.environ.get("PHUB_CREDENTIALS") or None
-        given["credentials"] = os.fspath(credentials) if isinstance(credentials, os.PathLike) else credentials
-        given["timeout_ms"] = _milliseconds(given.pop("timeout"))
-        given["bounds_staleness"] = self.staleness is not None
-        given["staleness"] = self.staleness or 0
-        options = _library.empty_options()
-        for field, value in given.items():
-            _set(options, field, value)
-        if self.run is None:
-            _set(options, "run", _environment.run(self.workers))
-        if self.job is None:
-            _set(options, "job", _environment.job("client", self.workers))
-        return options
+
+    def for_c(self) -> List[Tuple[bytes, bytes]]:
+        """Names and texts for phub_options_set. Raises Error with the name of what has no text."""
+        named: Dict[str, Any] = dict(self.named, servers=self.addresses(), workers=self.workers, rule=self.rule)
+        named["timeout_ms"] = _milliseconds(self.timeout)
+        credentials = self.credentials or os.environ.get("PHUB_CREDENTIALS") or None
+        named["credentials"] = os.fspath(credentials) if isinstance(credentials, os.PathLike) else credentials
+        named["run"] = _environment.run(self.workers) if self.run is None else self.run
+        named["job"] = _environment.job("client", self.workers) if self.job is None else self.job
+        for name in ("job", "rule", "credentials", "run"):
+            if named[name] is not None:
+                text(name, named[name])
+        return [(text("an option", name), text(name, word)) for name, word in _words("", named)]
 
 
 def text(field: str, value: Any) -> bytes:
@@ -92,22 +78,32 @@ def text(field: str, value: Any) -> bytes:
         raise Error(f"{field}: {value!r} is not UTF-8") from None
 
 
-def _milliseconds(timeout: Any) -> int:
+def _words(prefix: str, named: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
+    for name, value in named.items():
+        field = prefix + str(name)
+        if value is None:
+            continue
+        if field == "racks" and isinstance(value, Mapping):
+            yield field, ",".join(f"{rack}:{_word(f'racks[{rack!r}]', workers)}" for rack, workers in value.items())
+        elif isinstance(value, Mapping):
+            yield from _words(f"{field}.", value)
+        else:
+            yield field, _word(field, value)
+
+
+def _word(field: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    raise Error(f"{field}: {value!r} is neither a text, nor a number, nor True or False")
+
+
+def _milliseconds(timeout: Any) -> Optional[int]:
     if not isinstance(timeout, (int, float)) or not 0 <= timeout * 1000 < 2**32:
         raise Error(f"timeout: {timeout!r} is not a number of seconds, 0 or more")
-    return max(1, round(timeout * 1000)) if timeout else 0
-
-
-def _set(options: _library.Options, field: str, value: Any) -> None:
-    """ctypes would take a number for a text's address, and of one that is too large the lowest bits."""
-    kind = dict(_library.Options._fields_)[field]
-    if kind is ctypes.c_char_p:
-        setattr(options, field, None if value is None else text(field, value))
-        return
-    try:
-        setattr(options, field, value)
-    except TypeError:
-        what = "a number" if kind in (ctypes.c_float, ctypes.c_double) else "a whole number"
-        raise Error(f"{field}: {value!r} is not {what}") from None
-    if isinstance(getattr(options, field), int) and getattr(options, field) != value:
-        raise Error(f"{field}: {value} is {'below 0' if value < 0 else 'too large'}")
+    return max(1, round(timeout * 1000)) if timeout else None

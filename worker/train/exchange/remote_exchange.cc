@@ -19,9 +19,9 @@ ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
           .workers = client.workers(),
           .transport = std::string(client.transport()),
           .transport_reason = std::string(client.transport_reason()),
-          .wire_type = options.wire_type,
-          .state_at = state_arrays(options.rule) > 0 ? StateAt::kServers : StateAt::kNowhere,
-          .rule = options.rule,
+          .wire_type = options.job.wire_type,
+          .state_at = state_arrays(options.job.rule) > 0 ? StateAt::kServers : StateAt::kNowhere,
+          .rule = options.job.rule,
           .steps_before = client.rounds_before()};
 }
 
@@ -31,8 +31,8 @@ class RemoteExchange : public GradientExchange {
                  const ClientOptions& options)
       : GradientExchange(facts_of(*client, options)),
         client_(std::move(client)),
-        wire_(options.wire_type),
-        votes_(options.loss_scale.kind == LossScaling::kVoted),
+        wire_(options.job.wire_type),
+        votes_(options.job.loss_scale.kind == LossScaling::kVoted),
         in_flight_(keys.size(), false) {
     if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
   }

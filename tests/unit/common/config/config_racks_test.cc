@@ -8,7 +8,7 @@
 
 #include "common/base/rack.h"
 #include "common/config/config.h"
-#include "common/config/racks.h"
+#include "common/job/rack_list.h"
 
 namespace phub {
 namespace {
@@ -238,11 +238,11 @@ TEST_CASE("what goes from rack to rack is checked where it is written") {
   CHECK(worker("density: 1 selector: \"mstopk\" }") == "no error");
   CHECK_THAT(worker("density: 0 }"), Contains("w:4:16: rack_compress.density"));
   CHECK_THAT(worker("selector: \"best\" }"), Contains("rack_compress.selector"));
-  CHECK_THAT(worker("}", ""), Contains("rack_compress: means nothing without racks"));
+  CHECK_THAT(worker("}", ""), Contains("rack_compress.density: 0.01 contradicts racks: nothing"));
   CHECK_THAT(worker("} rack_wire_type: \"bf16\""), Contains("contradicts rack_wire_type"));
-  CHECK_THAT(worker("} optimizer { rule: \"lars\" }"), Contains("contradicts optimizer.rule"));
+  CHECK_THAT(worker("} optimizer { rule: \"lars\" }"), Contains("contradicts rule: lars"));
   CHECK_THAT(worker("} wire_type: \"fp16\" train { loss_scale { factor: 8 } }"),
-             Contains("contradicts train.loss_scale"));
+             Contains("contradicts loss_scaling: static"));
 }
 
 TEST_CASE("racks whose names have other numbers of levels are not nested") {

@@ -40,10 +40,10 @@ class Scaling:
 def check(scaler: Any, votes: bool) -> None:
     """Whether step() has what the job was made for. Raises Error."""
     if votes and scaler is None:
-        raise Error("votes: the job takes each step's loss scale from a GradScaler, and step() has none: call "
-                    "scaler.step(optimizer), of a scaler that is enabled, or leave votes out")
+        raise Error("loss_scaling: the job takes each step's loss scale from a GradScaler, and step() has none: call "
+                    "scaler.step(optimizer), of a scaler that is enabled, or leave it out")
     if scaler is not None and not votes:
-        raise Error("GradScaler: the servers are to know of it when the job is made: say votes=True, or use autocast with "
+        raise Error("GradScaler: the servers are to know of it when the job is made: say loss_scaling=\"voted\", or use autocast with "
                     "bfloat16, which needs none")
 
 

@@ -15,15 +15,15 @@ _TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def gradient(client: Client, key: Union[int, str]) -> torch.Tensor:
-    return torch.frombuffer(client.gradient(key), dtype=_TYPES[client.options.wire_type])
+    return torch.frombuffer(client.gradient(key), dtype=_TYPES[client.options.get("wire_type", "fp32")])
 
 
 def parameter(client: Client, key: Union[int, str]) -> torch.Tensor:
-    return torch.frombuffer(client.parameter(key), dtype=_TYPES[client.options.wire_type])
+    return torch.frombuffer(client.parameter(key), dtype=_TYPES[client.options.get("wire_type", "fp32")])
 
 
 def item_bytes(client: Client) -> int:
-    return torch.empty(0, dtype=_TYPES[client.options.wire_type]).element_size()
+    return torch.empty(0, dtype=_TYPES[client.options.get("wire_type", "fp32")]).element_size()
 
 
 def check(name: str, parameter: torch.Tensor) -> None:

@@ -8,7 +8,6 @@ last bucket's hook, when nothing is left to compute.
 
 With shared_buckets a bucket's memory becomes the client's then (_remap), so that nothing is copied to be pushed.
 """
-import dataclasses
 import hashlib
 from typing import Any, Callable, List, Optional
 
@@ -111,7 +110,7 @@ class _Reducer:
     def _join(self) -> None:
         name = self._options.job if self._jobs == 0 else f"{self._options.job}-again{self._jobs}"
         self._jobs += 1
-        client = Client(dataclasses.replace(self._options, job=name))
+        client = Client(self._options.replace(job=name))
         sizes = [each.buffer.numel() for each in self._reduced]
         item = _tensors.item_bytes(client)
         # Whole pages, so that each begins on one.

@@ -1,7 +1,6 @@
 """The optimizer on PHub's servers."""
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
@@ -35,7 +34,7 @@ class Optimizer(torch.optim.Optimizer):
       (foreach, fused, amsgrad=False) are taken.
 
     To clip the mean of all workers' gradients is the servers' too: clip_norm=... in the options; clip_grad_norm_ with
-    push="step" clips this worker's alone. With votes=True a GradScaler's step(optimizer) works: the servers divide by its
+    push="step" clips this worker's alone. With loss_scaling="voted" a GradScaler's step(optimizer) works: the servers divide by its
     scale, and leave a step out for all where one worker's gradients are not finite.
     A program that changes parameters itself calls send_parameters() then: without, the next backward raises an error.
     Raises phub.Error.
@@ -116,14 +115,14 @@ class Optimizer(torch.optim.Optimizer):
         self._leave()
         self._jobs += 1
         rate, momentum = self._hyper()
-        self._join(dataclasses.replace(self._options, job=f"{self._options.job}-again{self._jobs}", learning_rate=rate,
+        self._join(self._options.replace(job=f"{self._options.job}-again{self._jobs}", learning_rate=rate,
                                        momentum=momentum))
         self._sent, self._sent_samples = (rate, momentum), 1.0
 
     def set_samples(self, samples: float) -> None:
-        """With push_weight="samples": images or tokens in each of this worker's gradients from the next backward on."""
-        if self._joined().options.push_weight != "samples":
-            raise Error("set_samples: the job's rounds do not weigh by samples; say push_weight=\"samples\", with a quorum")
+        """With rounds={"weight": "samples", ...}: images or tokens in each of this worker's gradients from the next backward on."""
+        if self._joined().options.get("rounds.weight") != "samples":
+            raise Error("set_samples: the job's rounds do not weigh by samples; say rounds={\"weight\": \"samples\", ...}, with a quorum")
         if any(self._is_pushed):
             raise Error("set_samples: backward has pushed gradients already; call it after step and before backward")
         self._samples = samples
@@ -192,7 +191,7 @@ class Optimizer(torch.optim.Optimizer):
         self._gradients = [_tensors.gradient(client, i).view(values.shape) for i, values in enumerate(numbers)]
         self._values = [_tensors.parameter(client, i).view(values.shape) for i, values in enumerate(numbers)]
         self._client = client
-        self._scaling = _scaling.Scaling(client) if options.votes else None
+        self._scaling = _scaling.Scaling(client) if options.get("loss_scaling") == "voted" else None
         for gradient, values in zip(self._gradients, numbers):
             gradient.copy_(values)
         client.initialise()
@@ -202,7 +201,7 @@ class Optimizer(torch.optim.Optimizer):
         self._is_due = [True] * len(self._parameters)  # its new value has not been copied yet
         self._missed: Set[int] = set()  # what was still due when this round's first gradient came
         # With a quorum a round may end without this worker, and its values come when they come.
-        self._noticed = _changes.Parameters(self._parameters, self._values, has_values=options.quorum == 0)
+        self._noticed = _changes.Parameters(self._parameters, self._values, has_values=not options.get("rounds.quorum"))
         client.wait_all()
         for index in range(len(self._parameters)):
             self._take(index)

@@ -43,7 +43,7 @@ class Calls:
         job = _agree_on_name(board if first is None else SignedBoard(board, first.trust, label, self._seconds), rank,
                              self._seconds)
         options = Options(job=job, workers=size, worker_index=rank, rule="sum", timeout=self._seconds)
-        servers = options.for_c().servers.decode()
+        servers = options.addresses()
         self._thread = GroupThread(Exchange(options))
         if size == 1:
             self.trust = Trust.alone()

@@ -1,4 +1,4 @@
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 
 namespace phub {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 
-namespace phub::server {
+namespace phub {
 
 struct WithWorkers {
   JobSpec spec;
@@ -22,4 +22,4 @@ struct WithWorkers {
 // workers are those of its racks.
 Result<WithWorkers> with_workers(JobSpec spec, std::uint32_t workers);
 
-}  // namespace phub::server
+}  // namespace phub

@@ -1,8 +1,8 @@
-#include "common/protocol/job_message.h"
+#include "common/job/message.h"
 
 #include <algorithm>
 
-#include "common/protocol/job_enums.h"
+#include "common/job/enums.h"
 
 namespace phub {
 namespace {
@@ -163,13 +163,12 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);
   }
-  if (spec.rule == RuleKind::kLars) {
-    message.set_trust_coefficient(lars_of(spec).coefficient);
-    message.set_trust_epsilon(spec.lars.epsilon);
-  }
+  // Said too where the rule has none: the server refuses what is not the default.
+  const bool is_lars = spec.rule == RuleKind::kLars;
+  message.set_trust_coefficient(is_lars ? lars_of(spec).coefficient : spec.lars.coefficient);
+  message.set_trust_epsilon(spec.lars.epsilon);
   message.set_clip_norm(spec.clip_norm);
   message.set_ema_decay(spec.ema_decay);
-  // Said too where the rule has none: the server refuses what is not the default.
   const AdaptiveOptions defaults;
   if (has_betas(spec.rule) || spec.adaptive.beta1 != defaults.beta1) {
     message.set_beta1(spec.adaptive.beta1);

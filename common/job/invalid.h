@@ -7,11 +7,11 @@
 
 #include "common/base/status.h"
 
-namespace phub::server {
+namespace phub {
 
 template <typename... Arguments>
 Status invalid(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   return {Code::kInvalidArgument, fmt::format(format, std::forward<Arguments>(arguments)...)};
 }
 
-}  // namespace phub::server
+}  // namespace phub

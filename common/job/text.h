@@ -6,9 +6,9 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/protocol/job_spec.h"
+#include "common/job/spec.h"
 
-namespace phub::server {
+namespace phub {
 
 std::string text_of(const JobSpec& spec);
 // Errors: kDataLoss for what is no JobSpec, and what validate says.
@@ -18,4 +18,4 @@ std::string bytes_of(const JobSpec& spec);
 // Errors: as above; it may be without keys.
 Result<JobSpec> spec_from_bytes(const std::string& bytes);
 
-}  // namespace phub::server
+}  // namespace phub

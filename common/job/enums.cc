@@ -1,4 +1,4 @@
-#include "common/protocol/job_enums.h"
+#include "common/job/enums.h"
 
 #include <string>
 

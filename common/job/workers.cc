@@ -1,12 +1,12 @@
-#include "server/job/spec/workers.h"
+#include "common/job/workers.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "server/job/spec/invalid.h"
+#include "common/job/invalid.h"
 
-namespace phub::server {
+namespace phub {
 namespace {
 
 // The gradient_scale that makes the job a mean over its workers.
@@ -62,4 +62,4 @@ Result<WithWorkers> with_workers(JobSpec spec, std::uint32_t workers) {
   return changed;
 }
 
-}  // namespace phub::server
+}  // namespace phub

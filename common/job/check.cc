@@ -1,4 +1,4 @@
-#include "server/job/spec/check.h"
+#include "common/job/check.h"
 
 #include <fmt/format.h>
 
@@ -10,11 +10,11 @@
 
 #include "common/base/rack.h"
 #include "common/base/visible.h"
-#include "server/job/spec/invalid.h"
-#include "server/job/spec/round_check.h"
-#include "server/job/spec/rule_check.h"
+#include "common/job/bounds.h"
+#include "common/job/contradictions.h"
+#include "common/job/invalid.h"
 
-namespace phub::server {
+namespace phub {
 namespace {
 
 // Names go into logs and tables.
@@ -59,6 +59,12 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
       return invalid("keys[{}].weight_decay: \"{}\" has {}, it must be finite and not negative", i,
                      key.name, key.weight_decay);
     }
+    if (key.weight_decay != 0.0F && is_elastic(spec.rule)) {
+      return invalid(
+          "keys[{}].weight_decay: \"{}\" has {}, but with rule elastic workers decay their own "
+          "parameters; leave it out",
+          i, key.name, key.weight_decay);
+    }
     if (key.exclude_from_lars && !needs_whole_keys(spec.rule)) {
       return invalid(
           "keys[{}].exclude_from_lars: \"{}\" has it, but rule {} has no trust ratio; leave it out",
@@ -79,47 +85,7 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
   return {};
 }
 
-// What the way of a sparse sum does not have.
-Status validate_rack_compress(const JobSpec& spec) {
-  const RackCompress& compress = spec.rack_compress;
-  if (compress == RackCompress()) return {};
-  if (!(compress.density > 0.0F && compress.density <= 1.0F)) {
-    return invalid("rack_compress.density: {} is not above 0 and at most 1", compress.density);
-  }
-  if (spec.racks.empty()) {
-    return invalid("rack_compress: means nothing without racks; leave it out");
-  }
-  if (spec.rack_wire_type != DataType::kFloat32) {
-    return invalid(
-        "rack_wire_type: {} contradicts rack_compress, whose sums travel in fp32; leave one out",
-        name_of(spec.rack_wire_type));
-  }
-  if (needs_whole_keys(spec.rule)) {
-    return invalid(
-        "rack_compress: leaves rule {} without the norms of its gradients; leave it out, or choose "
-        "momentum",
-        name_of(spec.rule));
-  }
-  if (is_elastic(spec.rule)) {
-    return invalid(
-        "rack_compress: is for gradients, and rule elastic is pushed parameters; leave it out");
-  }
-  if (spec.loss_scale.kind != LossScaling::kNone) {
-    return invalid(
-        "rack_compress: keeps parts of sums for later rounds, and loss_scaling {} leaves whole "
-        "updates out; leave one out, or choose wire_type bf16, which needs no scale",
-        name_of(spec.loss_scale.kind));
-  }
-  return {};
-}
-
 Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
-  const bool has_hybrid = !spec.racks.empty() && spec.rack_shape == RackShape::kHybrid;
-  if (spec.rack_hybrid_bytes > 0 && !has_hybrid) {
-    return invalid(
-        "rack_hybrid_bytes: means nothing but with racks and rack_shape hybrid; leave it "
-        "out");
-  }
   if (spec.racks.empty()) return {};
   if (spec.racks.size() < 2 || spec.racks.size() > kMaxRacks) {
     return invalid("racks: {}, allowed are 2 to {}; leave them out for one", spec.racks.size(),
@@ -141,10 +107,6 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
       return invalid("racks[{}].workers: rack \"{}\" has none; leave it out", i, rack.name);
     }
     workers += rack.workers;
-  }
-  if (spec.loss_scale.kind == LossScaling::kVoted && spec.rack_shape != RackShape::kSpread) {
-    return invalid("rack_shape: {} has no way for votes; use spread, or a static loss scale",
-                   name_of(spec.rack_shape));
   }
   if (spec.rack_shape == RackShape::kNested) {
     const std::string fault = nesting_fault(rack_names_of(spec));
@@ -172,15 +134,10 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
         spec.chunk_bytes, std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min,
         limits.chunk_bytes_max);
   }
-  PHUB_RETURN_IF_ERROR(validate_rule(spec));
+  PHUB_RETURN_IF_ERROR(check_bounds(spec));
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
-  PHUB_RETURN_IF_ERROR(validate_rack_compress(spec));
-  PHUB_RETURN_IF_ERROR(validate_encoding(spec));
-  PHUB_RETURN_IF_ERROR(validate_rounds(spec));
-  PHUB_RETURN_IF_ERROR(validate_checksums(spec));
-  PHUB_RETURN_IF_ERROR(validate_streams(spec));
-  PHUB_RETURN_IF_ERROR(validate_watch(spec));
+  PHUB_RETURN_IF_ERROR(check_contradictions(spec));
   return validate_keys(spec, limits);
 }
 
-}  // namespace phub::server
+}  // namespace phub

@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "common/base/status.h"
+#include "common/job/spec.h"
 #include "common/plan/plan.h"
-#include "common/protocol/job_spec.h"
 
-namespace phub::server {
+namespace phub {
 
 struct JobLimits {
   std::size_t keys_max = 1'000'000;
@@ -33,4 +33,4 @@ Status validate(const JobSpec& spec, const JobLimits& limits = {});
 // Errors: kInvalidArgument names the first field that differs and both values.
 Status compare(const JobSpec& existing, const JobSpec& joining);
 
-}  // namespace phub::server
+}  // namespace phub

@@ -1,11 +1,11 @@
-#include "server/job/spec/text.h"
+#include "common/job/text.h"
 
 #include <google/protobuf/util/json_util.h>
 
-#include "common/protocol/job_message.h"
-#include "server/job/spec/check.h"
+#include "common/job/check.h"
+#include "common/job/message.h"
 
-namespace phub::server {
+namespace phub {
 namespace {
 
 control::JobSpec message_with_keys(const JobSpec& spec) {
@@ -46,4 +46,4 @@ Result<JobSpec> spec_from_bytes(const std::string& bytes) {
   return spec;
 }
 
-}  // namespace phub::server
+}  // namespace phub

@@ -1,0 +1,189 @@
+#include "common/job/fields.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/reflection.h>
+#include <google/protobuf/text_format.h>
+
+#include <optional>
+
+#include "common/job/rack_list.h"
+#include "common/text/message_json.h"
+#include "common/text/nearest.h"
+
+namespace phub {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+
+constexpr char kRackList[] = "racks";
+constexpr char kKeys[] = "keys";
+constexpr char kNothing[] = "nothing";
+
+bool is_group(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated();
+}
+
+std::string words_of(const google::protobuf::EnumDescriptor& type) {
+  std::string words;
+  for (int i = 0; i < type.value_count(); ++i) {
+    const bool is_last = i + 1 == type.value_count();
+    words += (i == 0 ? "" : is_last ? " or " : ", ") + enum_word(*type.value(i));
+  }
+  return words;
+}
+
+std::string kind_of(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return words_of(*field.enum_type());
+    case FieldDescriptor::CPPTYPE_STRING:
+      return "a name";
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return "a whole number, at most 4294967295";
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return "a whole number";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "NAME:WORKERS,NAME:WORKERS";  // racks
+    default:
+      return "a number";
+  }
+}
+
+void list(const Descriptor& type, const std::string& prefix, std::vector<FieldInfo>& fields) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string name = prefix + field.name();
+    if (is_group(field)) {
+      list(*field.message_type(), name + ".", fields);
+    } else if (name != kKeys) {
+      fields.push_back({name, kind_of(field)});
+    }
+  }
+}
+
+Status unknown(std::string_view name) {
+  std::vector<std::string> names;
+  for (const FieldInfo& field : job_fields()) names.push_back(field.name);
+  const std::optional<std::string> meant = nearest_word(name, names);
+  return {Code::kInvalidArgument, fmt::format("{}: is no field of a job{}", name,
+                                              meant ? fmt::format("; did you mean {}?", *meant)
+                                                    : "; `phubctl job fields` lists them")};
+}
+
+// The field of that name, and the message that has it.
+struct Place {
+  const FieldDescriptor* field = nullptr;
+  Message* owner = nullptr;
+};
+
+Result<Place> find(std::string_view name, control::JobSpec& job) {
+  Place place{.owner = &job};
+  std::string_view rest = name;
+  for (;;) {
+    const std::size_t dot = rest.find('.');
+    const bool is_last = dot == std::string_view::npos;
+    place.field = place.owner->GetDescriptor()->FindFieldByName(std::string(rest.substr(0, dot)));
+    if (place.field == nullptr || is_group(*place.field) == is_last) return unknown(name);
+    if (is_last) break;
+    place.owner = place.owner->GetReflection()->MutableMessage(place.owner, place.field);
+    rest.remove_prefix(dot + 1);
+  }
+  if (name == kKeys) return unknown(name);
+  return place;
+}
+
+Status set_racks(std::string_view text, control::JobSpec& job) {
+  const Result<std::vector<RackSpec>> racks = parse_racks(text);
+  if (!racks) return racks.error().with_context(kRackList);
+  job.clear_racks();
+  std::uint32_t workers = 0;
+  for (const RackSpec& rack : *racks) {
+    control::JobRack& added = *job.add_racks();
+    added.set_name(rack.name);
+    added.set_workers(rack.workers);
+    workers += rack.workers;
+  }
+  job.set_workers(workers);
+  return {};
+}
+
+// The text as protobuf's text format has it; nothing for an enumerator that is not known.
+std::optional<std::string> for_parser(const FieldDescriptor& field, std::string_view text) {
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return std::string(text);
+  for (int i = 0; i < field.enum_type()->value_count(); ++i) {
+    const auto& value = *field.enum_type()->value(i);
+    if (enum_word(value) == text) return value.name();
+  }
+  return {};
+}
+
+class Silent final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
+};
+
+}  // namespace
+
+Status set_field(std::string_view name, std::string_view text, control::JobSpec& job) {
+  if (name == kRackList) return set_racks(text, job);
+  control::JobSpec changed = job;
+  PHUB_ASSIGN_OR_RETURN(const Place place, find(name, changed));
+  if (place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    place.owner->GetReflection()->SetString(place.owner, place.field, std::string(text));
+    job.Swap(&changed);
+    return {};
+  }
+  place.owner->GetReflection()->ClearField(place.owner, place.field);
+  TextFormat::Parser parser;
+  Silent silent;
+  parser.RecordErrorsTo(&silent);
+  const std::optional<std::string> value = for_parser(*place.field, text);
+  if (!value || !parser.ParseFieldValueFromString(*value, place.field, place.owner)) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: \"{}\" is not {}", name, text, kind_of(*place.field))};
+  }
+  job.Swap(&changed);
+  return {};
+}
+
+std::string value_text(const Message& owner, const FieldDescriptor& field) {
+  const auto& reflection = *owner.GetReflection();
+  if (field.is_repeated()) {
+    std::vector<RackSpec> racks;
+    for (const auto& rack : reflection.GetRepeatedFieldRef<control::JobRack>(owner, &field)) {
+      racks.push_back({rack.name(), rack.workers()});
+    }
+    return racks.empty() ? kNothing : text_of(racks);
+  }
+  if (field.has_presence() && !reflection.HasField(owner, &field)) return kNothing;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+    return enum_word(*reflection.GetEnum(owner, &field));
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    return reflection.GetString(owner, &field);
+  }
+  std::string text;
+  TextFormat::PrintFieldValueToString(owner, &field, -1, &text);
+  return text;
+}
+
+std::string field_text(std::string_view name, const control::JobSpec& job) {
+  control::JobSpec copy = job;
+  const Result<Place> place = find(name, copy);
+  return place ? value_text(*place->owner, *place->field) : kNothing;
+}
+
+std::vector<FieldInfo> job_fields() {
+  std::vector<FieldInfo> fields;
+  list(*control::JobSpec::descriptor(), "", fields);
+  return fields;
+}
+
+}  // namespace phub
