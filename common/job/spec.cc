@@ -1,5 +1,7 @@
 #include "common/job/spec.h"
 
+#include "common/protocol/wire.h"
+
 namespace phub {
 
 float gradient_scale_of(const JobSpec& spec) {
@@ -24,6 +26,11 @@ AdaptiveOptions adaptive_of(const JobSpec& spec) {
   AdaptiveOptions adaptive = spec.adaptive;
   if (adaptive.epsilon == 0.0) adaptive.epsilon = default_epsilon(spec.rule);
   return adaptive;
+}
+
+bool has_sparse_replies(const JobSpec& spec) {
+  return spec.encoding == Encoding::kSparse && spec.rounds.waits_for_all() && spec.racks.empty() &&
+         wire::may_reply_sparse(spec.rule, spec.wire_type);
 }
 
 std::vector<RackTree> rack_trees_of(const JobSpec& spec) {

@@ -64,6 +64,10 @@ std::vector<std::string> rack_names_of(const JobSpec& spec);
 // The options of its adaptive rule that hold.
 AdaptiveOptions adaptive_of(const JobSpec& spec);
 
+// Whether replies over tcp and verbs may have only what changed: where a round has every worker's
+// push, so that each has had all replies before, and where an update may leave something as it was.
+bool has_sparse_replies(const JobSpec& spec);
+
 // Of the job's racks; nothing for one.
 std::vector<RackTree> rack_trees_of(const JobSpec& spec);
 

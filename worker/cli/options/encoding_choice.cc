@@ -75,12 +75,12 @@ bool may_encode(Encoding encoding, const ModelKeys& model, const ClientOptions& 
          });
 }
 
-// Whether a sparse push is sure to have a sparse reply: server/job/layout.h has_sparse_replies, and
-// no weight decay, which changes all.
-bool has_sparse_replies(const ClientOptions& client, float weight_decay,
-                        const std::string& transport) {
-  return (transport == "tcp" || transport == "verbs") && client.job.rule == RuleKind::kSgd &&
-         weight_decay == 0.0F && client.job.rounds.waits_for_all();
+// Whether a sparse push is sure to have a sparse reply: of rule sgd without weight decay, which
+// changes all.
+bool has_sparse_replies(JobSpec job, float weight_decay, const std::string& transport) {
+  job.encoding = Encoding::kSparse;
+  return (transport == "tcp" || transport == "verbs") && job.rule == RuleKind::kSgd &&
+         weight_decay == 0.0F && phub::has_sparse_replies(job);
 }
 
 void add_encoders(const ModelKeys& model, const ClientOptions& client, bool sparse_replies,
@@ -192,7 +192,7 @@ Status agree_on_encoding(WorkerConfig& config, train::SessionOptions& options,
   std::array<float, ExchangeProbe::kFigures> figures{};
   PHUB_ASSIGN_OR_RETURN(const double compute, compute_seconds(options));
   const float decay = config.optimizer().weight_decay();
-  add_encoders(model, client, has_sparse_replies(client, decay, probe->transport()), figures);
+  add_encoders(model, client, has_sparse_replies(client.job, decay, probe->transport()), figures);
   PHUB_ASSIGN_OR_RETURN(const cost::ExchangeFigures links, links_of(*probe, mbit));
   figures[kLatency] = static_cast<float>(links.latency);
   figures[kDenseByte] = static_cast<float>(links.dense_byte);
