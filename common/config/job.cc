@@ -115,7 +115,8 @@ JobSpec job_of(const WorkerConfig& config) {
               .rounds = rounds_of(config),
               .watch_values = parse_watch_values(config.watch_values()).value(),
               .checksums = config.checksums(),
-              .tcp_streams = config.tcp_streams()};
+              .tcp_streams = config.tcp_streams(),
+              .whole_replies = config.train().compress().whole_replies()};
   add_options_of_rule(config.optimizer(), job);
   for (const JobRackConfig& rack : config.racks()) {
     job.racks.push_back({rack.name(), rack.workers()});

@@ -129,7 +129,8 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rounds = rounds,
       .watch_values = watch,
       .checksums = message.checksums(),
-      .tcp_streams = std::max(message.tcp_streams(), 1U)};
+      .tcp_streams = std::max(message.tcp_streams(), 1U),
+      .whole_replies = message.whole_replies()};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -158,6 +159,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_encoding(message_of(spec.encoding));
   message.set_watch_values(message_of(spec.watch_values));
   message.set_checksums(spec.checksums);
+  message.set_whole_replies(spec.whole_replies);
   if (spec.tcp_streams != 1) message.set_tcp_streams(spec.tcp_streams);
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {

@@ -1,6 +1,6 @@
 #include "common/job/spec.h"
 
-#include "common/protocol/wire.h"
+#include "common/protocol/sparse_push.h"
 
 namespace phub {
 
@@ -30,7 +30,7 @@ AdaptiveOptions adaptive_of(const JobSpec& spec) {
 
 bool has_sparse_replies(const JobSpec& spec) {
   return spec.encoding == Encoding::kSparse && spec.rounds.waits_for_all() && spec.racks.empty() &&
-         wire::may_reply_sparse(spec.rule, spec.wire_type);
+         !spec.whole_replies && wire::may_reply_sparse(spec.rule, spec.wire_type);
 }
 
 std::vector<RackTree> rack_trees_of(const JobSpec& spec) {

@@ -50,6 +50,7 @@ struct JobSpec {
   WatchValues watch_values = WatchValues::kOff;
   bool checksums = false;         // of each pushed chunk
   std::uint32_t tcp_streams = 1;  // of each worker that comes by tcp, to each core
+  bool whole_replies = false;     // also where what changed would do
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set. With a

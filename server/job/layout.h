@@ -52,6 +52,7 @@ struct JobLayout {
   WatchValues watch_values = WatchValues::kOff;
   bool checksums = false;         // of each pushed chunk
   std::uint32_t tcp_streams = 1;  // of each worker that comes by tcp, to each core
+  bool whole_replies = false;     // also where what changed would do
 };
 
 // Whether a rack keeps something back of its sums for later rounds: the elements that rack_compress
@@ -86,7 +87,8 @@ inline std::uint32_t seats(const JobLayout& layout) {
 // push, so that each has had all replies before, and where an update may leave something as it was.
 inline bool has_sparse_replies(const JobLayout& layout) {
   return layout.encoding == Encoding::kSparse && layout.rounds.waits_for_all() &&
-         layout.rack.is_alone() && wire::may_reply_sparse(layout.rule, layout.wire_type);
+         layout.rack.is_alone() && !layout.whole_replies &&
+         wire::may_reply_sparse(layout.rule, layout.wire_type);
 }
 
 // Whether a chunk's sum waits for its update: until the whole key's is there, until the

@@ -176,7 +176,8 @@ JobLayout layout_of(const Job& job) {
                    .rounds = spec.rounds,
                    .watch_values = spec.watch_values,
                    .checksums = spec.checksums,
-                   .tcp_streams = spec.tcp_streams};
+                   .tcp_streams = spec.tcp_streams,
+                   .whole_replies = spec.whole_replies};
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};
