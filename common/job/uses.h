@@ -89,6 +89,9 @@ inline constexpr Use kOneRack{"racks", "one rack",
 inline constexpr Use kShaped{"rack_shape", "rack_shape other than spread", [](const JobSpec& job) {
                                return !job.racks.empty() && job.rack_shape != RackShape::kSpread;
                              }};
+inline constexpr Use kShape{"rack_shape", "rack_shape", [](const JobSpec& job) {
+                              return job.rack_shape != RackShape::kSpread;
+                            }};
 inline constexpr Use kHybridBytes{"rack_hybrid_bytes", "rack_hybrid_bytes",
                                   [](const JobSpec& job) { return job.rack_hybrid_bytes > 0; }};
 inline constexpr Use kNotHybrid{

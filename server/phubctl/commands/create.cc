@@ -1,6 +1,7 @@
 // job create: a JobSpec from a file or from options.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -62,6 +63,12 @@ Status check_plan(const JobOptions& options) {
   if (given != nullptr && !options.chooses_shape) {
     return {Code::kInvalidArgument,
             fmt::format("{}: means nothing without --rack-shape auto; leave it out", given)};
+  }
+  const bool has_racks = std::ranges::any_of(
+      options.settings, [](const Setting& setting) { return setting.field == "racks"; });
+  if (options.chooses_shape && !has_racks) {
+    return {Code::kInvalidArgument,
+            "--rack-shape: auto is for a job of several racks; list them by --racks"};
   }
   if (options.plan.bytes > 0 && !options.keys.empty()) {
     return {Code::kInvalidArgument, "--bytes: the keys say it already; give --key or --bytes"};

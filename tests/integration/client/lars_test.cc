@@ -228,13 +228,13 @@ TEST_CASE("jobs that cannot be are refused with the field") {
   CHECK_THAT(error([](ClientOptions& o) {
                o.job.loss_scale = {LossScaling::kVoted, 2.0F};
              }),
-             Catch::Contains("static loss scaling only"));
+             Catch::Contains("loss_scale: 2 contradicts loss_scaling: voted"));
   CHECK_THAT(error([](ClientOptions& o) {
                o.job.rule = RuleKind::kMean;
                o.job.hyper = {.gradient_scale = 0.0F};
                o.job.loss_scale.kind = LossScaling::kVoted;
              }),
-             Catch::Contains("loss_scaling: rule mean"));
+             Catch::Contains("loss_scaling: voted contradicts rule: mean"));
   CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}),
              Catch::Contains("exclude_from_lars"));
 }

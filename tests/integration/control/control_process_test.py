@@ -216,7 +216,7 @@ class PhubctlTest(unittest.TestCase):
             self.assertEqual(daemon.ctl("job", "create", "x", "--encoding", "int3").returncode, 2)
             lars = daemon.ctl("job", "create", "x", "--encoding", "sparse", "--rule", "lars")
             self.assertEqual(lars.returncode, 2)
-            self.assertIn("encoding: sparse leaves rule lars", lars.stderr)
+            self.assertIn("encoding: sparse contradicts rule: lars", lars.stderr)
 
     def test_the_rounds_of_a_job_are_chosen_and_shown(self):
         with Daemon() as daemon:
@@ -234,10 +234,11 @@ class PhubctlTest(unittest.TestCase):
                                 (("--quorum", "4", "--order", "arrival"), "rounds.quorum: 4 is not below workers"),
                                 (("--quorum", "1", "--order", "arrival", "--late", "keep"), "--late"),
                                 (("--quorum", "1", "--order", "arrival", "--late", "add", "--grace-ms", "1"),
-                                 "rounds.grace_ms: means nothing where rounds.late is add"),
-                                (("--grace-ms", "5"), "--quorum"), (("--patience-ms", "5"), "--quorum"),
-                                (("--staleness", "5"), "--quorum"), (("--late", "add"), "--quorum"),
-                                (("--push-weight", "staleness"), "--quorum"), (("--quorum", "0"), "--quorum")):
+                                 "rounds.grace_ms: 1 contradicts rounds.late: add"),
+                                (("--grace-ms", "5"), "rounds.quorum: 0"), (("--patience-ms", "5"), "rounds.quorum: 0"),
+                                (("--staleness", "5"), "rounds.quorum: 0"), (("--late", "add"), "rounds.quorum: 0"),
+                                (("--push-weight", "staleness"), "rounds.quorum: 0"),
+                                (("--set", "checksum=true"), "did you mean checksums?"), (("--set", "checksums"), "FIELD=VALUE")):
                 refused = create(*words)
                 self.assertEqual(refused.returncode, 2, words)
                 self.assertIn(says, refused.stderr)

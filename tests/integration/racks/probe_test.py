@@ -253,17 +253,17 @@ class PlannedTest(ProbeTest):
                              (("--racks", "a:1,b:1", "--rack-shape", "auto", "--bytes", "1e6", "--key",
                                "w:1"), "--bytes"),
                              (("--racks", "a:1,b:1", "--rack-shape", "auto"), "--bytes"),
-                             (("--racks", "a:1,b:1", "--rack-wire-type", "fp8"), "fp32, fp16, bf16"),
-                             (("--rack-wire-type", "bf16"), "--racks"),
-                             (("--rack-compress", "0.01"), "--racks"),
+                             (("--racks", "a:1,b:1", "--rack-wire-type", "fp8"), "fp32, fp16 or bf16"),
+                             (("--rack-wire-type", "bf16"), "contradicts racks: nothing"),
+                             (("--rack-compress", "0.01"), "contradicts racks: nothing"),
                              (("--racks", "a:1,b:1", "--rack-compress", "2"), "at most 1"),
-                             (("--racks", "a:1,b:1", "--rack-dense-below", "9"), "--rack-compress"),
-                             (("--racks", "a:1,b:1", "--rack-no-feedback"), "--rack-compress"),
+                             (("--racks", "a:1,b:1", "--rack-dense-below", "9"), "rack_compress.density"),
+                             (("--racks", "a:1,b:1", "--rack-no-feedback"), "rack_compress.density"),
                              (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rack-selector", "all"),
                               "histogram"),
                              (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rule", "lars"),
-                              "rule lars"),
-                             (("--racks", "a:1,b:1", "--rack-hybrid-bytes", "9"), "only with hybrid")):
+                              "rule: lars"),
+                             (("--racks", "a:1,b:1", "--rack-hybrid-bytes", "9"), "contradicts rack_shape: spread")):
             done = self.ctl(a, "job", "create", "x", *words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(named, done.stderr, words)

@@ -131,7 +131,7 @@ class RackViewTest(unittest.TestCase):
         wrong = processes.run(processes.BIN / "phubctl", "--server", self.servers[1].control, "job", "create", "x",
                               "--rack-shape", "chain")
         self.assertEqual(wrong.returncode, 2)
-        self.assertIn("--rack-shape", wrong.stderr)
+        self.assertIn("rack_shape: chain contradicts racks: nothing", wrong.stderr)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,12 @@ class RandomSpec {
     if (seldom()) spec.encoding = static_cast<Encoding>(1 + pick(3));
     if (seldom()) spec.checksums = true;
     if (seldom()) spec.tcp_streams = 2;
+    if (seldom()) spec.whole_replies = true;
     if (seldom()) spec.watch_values = static_cast<WatchValues>(1 + pick(2));
     if (seldom()) spec.loss_scale.kind = static_cast<LossScaling>(1 + pick(2));
     if (spec.loss_scale.kind == LossScaling::kStatic || rarely()) spec.loss_scale.factor = 8.0F;
     if (seldom()) add_racks(spec);
+    if (rarely()) spec.rack_shape = static_cast<RackShape>(pick(6));
     if (rarely()) spec.rack_hybrid_bytes = 8192;
     if (rarely()) spec.rack_wire_type = DataType::kBfloat16;
     if (rarely()) spec.rack_compress.density = 0.25F;

@@ -1,0 +1,92 @@
+// A random job that the table of contradictions takes, what its workers push, and on which servers.
+// A seed decides all of it.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "common/job/check.h"
+#include "tests/support/server/random_spec.h"
+#include "worker/client/phub.h"
+
+namespace phub::testing {
+
+struct RandomJob {
+  std::uint64_t seed = 0;
+  JobSpec spec;
+  std::uint32_t servers = 1;  // of each rack
+  std::uint32_t cores = 1;    // of each server
+  std::string transport = "tcp";
+  std::uint32_t rounds = 4;  // after the initial one
+
+  bool is_ordered() const { return spec.rounds.waits_for_all(); }
+  bool votes() const { return spec.loss_scale.kind == LossScaling::kVoted; }
+
+  // Of round 2 a vote says that a gradient overflowed.
+  bool is_skipped(std::uint32_t round) const { return votes() && round == 2; }
+  float scale(std::uint32_t round) const {
+    return votes() ? static_cast<float>(1U << (round % 3)) : spec.loss_scale.factor;
+  }
+  // Worker 0 says another one in the last round.
+  float rate(std::uint32_t round) const {
+    return round + 1 < rounds ? spec.hyper.learning_rate : spec.hyper.learning_rate / 2;
+  }
+
+  // Exact in 16 bits, and so are their sums.
+  double parameter(std::uint64_t i) const {
+    return static_cast<double>(static_cast<std::int64_t>(i % 15) - 7) / 8.0;
+  }
+  // Exact in each encoding too: of a block of 64 all have one magnitude, or are 0. With a sparse
+  // one fewer elements are not 0 than it carries.
+  double gradient(std::uint32_t worker, std::uint64_t i, std::uint32_t round) const {
+    const bool is_sparse = spec.encoding == Encoding::kSparse || spec.rack_compress.is_on();
+    if (is_sparse && i % 16 != round % 16) return 0.0;
+    if (i % 5 == 3) return 0.0;
+    const std::uint32_t magnitude = is_ordered() ? 1 + (worker + round) % 3 : 1;
+    const bool is_negative = (i / 7 + (is_ordered() ? worker : 0)) % 2 == 1;
+    return static_cast<double>(magnitude) * (is_negative ? -1.0 : 1.0) / 8.0;
+  }
+  double pushed(std::uint32_t worker, std::uint64_t i, std::uint32_t round) const {
+    return is_elastic(spec.rule) ? parameter(i + 1 + worker) : gradient(worker, i, round);
+  }
+};
+
+inline RandomJob random_job(std::uint64_t seed) {
+  RandomSpec specs(seed);
+  std::mt19937_64 random(seed);
+  const auto pick = [&random](std::uint32_t count) {
+    return static_cast<std::uint32_t>(random() % count);
+  };
+  RandomJob job;
+  job.seed = seed;
+  do {
+    job.spec = specs.next();
+    job.spec.name = "random-" + std::to_string(seed);
+    job.spec.keys = {{"a", 1 + pick(9000)}, {"b", 1 + pick(300)}, {"c", 1 + pick(9000)}};
+    // Where time decides which pushes a round has, a mean of equal ones is known all the same.
+    const bool is_ordered = job.spec.rounds.waits_for_all();
+    if (!is_ordered) job.spec.hyper.gradient_scale = 0.0F;
+    if (!is_ordered) job.spec.rounds.patience_ms = 100;
+    const bool decays = is_ordered && has_parameters(job.spec.rule) && !is_elastic(job.spec.rule);
+    for (KeySpec& key : job.spec.keys) {
+      if (decays && pick(2) == 0) key.weight_decay = 0.0625F;
+      if (needs_whole_keys(job.spec.rule)) key.exclude_from_lars = pick(2) == 0;
+    }
+  } while (!validate(job.spec).ok());
+  job.servers = job.spec.rounds.hogwild ? 1 : 1 + pick(2);
+  job.cores = 1 + pick(2);
+  job.rounds = 3 + pick(3);
+  if (job.spec.rounds.hogwild || (job.spec.tcp_streams == 1 && pick(2) == 0)) job.transport = "shm";
+  return job;
+}
+
+inline ClientOptions options_of(const RandomJob& job) {
+  ClientOptions options;
+  options.job = job.spec;
+  options.transport = job.transport;
+  options.compress = {.encoding = job.spec.encoding, .density = 0.25F, .dense_below = 100};
+  return options;
+}
+
+}  // namespace phub::testing
