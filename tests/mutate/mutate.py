@@ -114,6 +114,7 @@ def main(arguments):
         return 0
     if changed := trees.changed_files(sorted({mutant.file for mutant in mutants})):
         raise Wrong(f"{', '.join(changed)}: differs from the last commit, where a mutant's id counts from: commit it first")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interruption: nothing is left running
     copies = [trees.Tree(options.scratch / str(n), options.preset, options.compilers) for n in range(options.jobs)]
     progress = report.Progress(len(mutants), is_verbose=options.verbose)
     try:

@@ -158,7 +158,8 @@ def judge_all(mutants, trees, tell):
             outcome = tree.judge(mutant)
         finally:
             free.put(tree)
-        tell(outcome)
+        if not tree.is_stopped:  # what a stopped command said is no result
+            tell(outcome)
         return outcome
     with concurrent.futures.ThreadPoolExecutor(len(trees)) as threads:
         futures = [threads.submit(judge, mutant) for mutant in mutants]
