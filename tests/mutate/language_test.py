@@ -150,6 +150,7 @@ class OperatorsTest(unittest.TestCase):
 
     def test_fields_are_left_out(self):
         self.assertEqual(mutants("field", "g({.a = h(1, 2), .b = {3}});"), ["g({ .b = {3}});", "g({.a = h(1, 2), });"])
+        self.assertEqual(mutants("field", "g({.a = {}, .b = nullptr}); x.y = 1;"), [])
 
     def test_logic_negations_and_signs_are_changed(self):
         self.assertEqual(mutants("logic", "auto&& x = a && b || c;"), ["auto&& x = a || b || c;", "auto&& x = a && b && c;"])

@@ -16,6 +16,7 @@ SQL = re.compile(r'"(?:SELECT|INSERT|UPDATE|DELETE) |".* (?:WHERE|AND|SET) ')
 SQL_SWAPS = {" AND ": " OR ", " = 0": " = 1", " = 1": " = 0", " < ": " >= ", " > ": " <= ", " ASC": " DESC", " DESC": ""}
 SQL_PARTS = re.compile("|".join(re.escape(each) + (r"\b" if each[-1] != " " else "") for each in SQL_SWAPS))
 NOT_DECIMAL = re.compile(r"0[xXbB\d]")
+DEFAULTS = ("= {}", "= nullptr", "{}")  # a field left out has these anyway
 FLAGS = {"true": "false", "false": "true"}
 
 
@@ -102,6 +103,8 @@ def field(source, first, last):
         end = index + 2
         while source.at(end) not in (",", "}"):
             end = source.partner[end] + 1 if source.at(end) in ("(", "[", "{") else end + 1
+        if source.text[source.tokens[index + 2].start:source.tokens[end - 1].end] in DEFAULTS:
+            continue
         behind = source.tokens[end].end if source.at(end) == "," else source.tokens[end].start
         yield source.tokens[index].start, behind, ""
 
