@@ -114,8 +114,11 @@ Status set_racks(std::string_view text, control::JobSpec& job) {
   return {};
 }
 
-// The text as protobuf's text format has it; nothing for an enumerator that is not known.
+// The text as protobuf's text format has it; nothing for a word that is not the field's.
 std::optional<std::string> for_parser(const FieldDescriptor& field, std::string_view text) {
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL && text != "true" && text != "false") {
+    return {};
+  }
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return std::string(text);
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     const auto& value = *field.enum_type()->value(i);

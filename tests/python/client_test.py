@@ -20,7 +20,7 @@ except ImportError as missing:
 
 import phub  # noqa: E402
 import phub.numpy  # noqa: E402
-from phub import _environment  # noqa: E402
+from phub import _environment, _library  # noqa: E402
 
 
 def client(**options):
@@ -127,13 +127,13 @@ class LibraryTest(unittest.TestCase):
         (prefix / "bin").mkdir()
         (prefix / "bin/phub-server").symlink_to("/bin/true")
         (prefix / "lib").mkdir()
-        shutil.copy(os.environ["PHUB_LIBRARY"], prefix / "lib/libphub.so.0")
+        shutil.copy(os.environ["PHUB_LIBRARY"], prefix / f"lib/libphub.so.{_library.ABI}")
         package = shutil.copytree(ROOT / "worker/torch/phub", prefix / "lib/python3/site-packages/phub")
         for more in ({"PYTHONPATH": str(ROOT / "worker/torch"), "PATH": f"{prefix}/bin"}, {"PYTHONPATH": str(package.parent)}):
             environ = {name: value for name, value in {**os.environ, **more}.items() if name != "PHUB_LIBRARY"}
             done = subprocess.run(launched.program("from phub import _library; print(_library.load()._name)"), env=environ,
                                   capture_output=True, text=True, timeout=DEADLINE)
-            self.assertEqual(done.stdout, f"{prefix}/lib/libphub.so.0\n", done.stderr)
+            self.assertEqual(done.stdout, f"{prefix}/lib/libphub.so.{_library.ABI}\n", done.stderr)
 
 
 class ClientTest(unittest.TestCase):
@@ -247,8 +247,8 @@ class ClientTest(unittest.TestCase):
     def test_what_a_field_does_not_take_is_named(self):
         """A number for a text's address would end the process; one that is too large would be another."""
         for field, value, why in (("job", 5, "5 is not a text"), ("rule", b"sum", "is not a text"),
-                                  ("workers", "two", '"two" is not a whole number'), ("workers", 2.5, '"2.5" is not a whole number'),
-                                  ("workers", -1, '"-1" is not a whole number'),
+                                  ("workers", "two", "'two' is not a whole number"), ("workers", 2.5, "2.5 is not a whole number"),
+                                  ("workers", -1, "-1 is not a whole number, 0 or more"),
                                   ("chunk_bytes", 2**32 + 32768, '"4295000064" is not a whole number, at most 4294967295'),
                                   ("learning_rate", "fast", '"fast" is not a number'),
                                   ("checksums", 1, '"1" is not true or false'), ("momentum", object(), "neither a text"),

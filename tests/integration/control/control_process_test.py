@@ -246,6 +246,21 @@ class PhubctlTest(unittest.TestCase):
             for word in ("backup workers", "asynchronous", "stale", "proto/config.proto"):
                 self.assertIn(word, help_text)
 
+    def test_the_fields_of_a_job_are_listed_without_a_server(self):
+        def fields(*words):
+            done = run(PHUBCTL, *words, "job", "fields")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        shown = fields()
+        self.assertRegex(shown, r"\nrounds\.quorum +a whole number")
+        self.assertRegex(shown, r"\nclip_norm +racks +which do not know the norm of all keys +leave one of the two out\n")
+        listed = json.loads(fields("--json"))
+        self.assertIn({"name": "checksums", "takes": "true or false"}, listed["fields"])
+        with Daemon() as daemon:  # each can be set, to what it is anyway
+            spec = daemon.ctl("job", "create", "plain", "--set", "checksums=false", "--set", "rule=mean")
+            self.assertEqual(spec.returncode, 0, spec.stderr)
+            self.assertRegex(daemon.ctl("job", "inspect", "plain").stdout, r"rule +mean\n")
+
     def test_columns_of_a_table_line_up(self):
         with Daemon() as daemon:
             for name in ("a", "a-longer-name"):

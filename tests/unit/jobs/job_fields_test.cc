@@ -63,7 +63,9 @@ TEST_CASE("what is no field or no value is refused, and the job stays as it was"
   }
   CHECK_THAT(refusal("rule", "RULE_SUM"), Contains("sum, mean, sgd"));
   CHECK_THAT(refusal("rule", "3"), Contains("is not sum, mean"));
-  CHECK_THAT(refusal("checksums", "yes"), Contains("\"yes\" is not true or false"));
+  for (const char* const word : {"yes", "1", "True", "t", ""}) {
+    CHECK_THAT(refusal("checksums", word), Contains("is not true or false"));
+  }
   for (const char* const number : {"-1", "4294967296", "1.5", "", " ", "1 2", "x", "1}"}) {
     CHECK_THAT(refusal("workers", number), Contains("is not a whole number"));
   }

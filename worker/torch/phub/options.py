@@ -54,6 +54,8 @@ class Options:
 
     def for_c(self) -> List[Tuple[bytes, bytes]]:
         """Names and texts for phub_options_set. Raises Error with the name of what has no text."""
+        if not isinstance(self.workers, numbers.Integral) or self.workers < 0:
+            raise Error(f"workers: {self.workers!r} is not a whole number, 0 or more")
         named: Dict[str, Any] = dict(self.named, servers=self.addresses(), workers=self.workers, rule=self.rule)
         named["timeout_ms"] = _milliseconds(self.timeout)
         credentials = self.credentials or os.environ.get("PHUB_CREDENTIALS") or None
