@@ -37,15 +37,21 @@ struct RandomJob {
   double parameter(std::uint64_t i) const {
     return static_cast<double>(static_cast<std::int64_t>(i % 15) - 7) / 8.0;
   }
-  // Exact in each encoding too: of a block of 64 all have one magnitude, or are 0. With a sparse
-  // one fewer elements are not 0 than it carries.
+  // A unit that an encoding's scale for a block of 64 divides: what is 0 stays 0, whatever a rule
+  // divides by.
+  double unit() const {
+    if (spec.encoding == Encoding::kInt8) return 127.0 / 1024.0;
+    return spec.encoding == Encoding::kInt4 ? 7.0 / 64.0 : 1.0 / 8.0;
+  }
+  // Exact in each encoding: of a block all have one magnitude, or are 0. With a sparse one fewer
+  // elements are not 0 than it carries.
   double gradient(std::uint32_t worker, std::uint64_t i, std::uint32_t round) const {
     const bool is_sparse = spec.encoding == Encoding::kSparse || spec.rack_compress.is_on();
     if (is_sparse && i % 16 != round % 16) return 0.0;
     if (i % 5 == 3) return 0.0;
-    const std::uint32_t magnitude = is_ordered() ? 1 + (worker + round) % 3 : 1;
+    const std::uint32_t magnitude = is_ordered() ? 1U << ((worker + round) % 3) : 1;
     const bool is_negative = (i / 7 + (is_ordered() ? worker : 0)) % 2 == 1;
-    return static_cast<double>(magnitude) * (is_negative ? -1.0 : 1.0) / 8.0;
+    return static_cast<double>(magnitude) * (is_negative ? -1.0 : 1.0) * unit();
   }
   double pushed(std::uint32_t worker, std::uint64_t i, std::uint32_t round) const {
     return is_elastic(spec.rule) ? parameter(i + 1 + worker) : gradient(worker, i, round);
