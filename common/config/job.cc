@@ -22,7 +22,7 @@ RuleKind rule_of(const WorkerConfig& config) {
   return pushes(config, "weights") ? RuleKind::kElastic : RuleKind::kNesterov;
 }
 
-// Of the first round; worker 0 may change it later.
+// They hold for the first round; worker 0 may change them later.
 Hyper hyper_of(const WorkerConfig& config) {
   Hyper hyper{.gradient_scale = 0.0F};
   if (pushes(config, "weights")) {
@@ -38,7 +38,7 @@ Hyper hyper_of(const WorkerConfig& config) {
   return hyper;
 }
 
-// Of a dynamic scale each round's votes tell.
+// A dynamic scale is told by each round's votes.
 LossScale loss_scale_of(const TrainConfig& train) {
   if (!train.has_loss_scale()) return {};
   if (train.loss_scale().has_dynamic()) return {LossScaling::kVoted, 1.0F};

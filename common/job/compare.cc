@@ -35,7 +35,7 @@ class Difference final : public MessageDifferencer::Reporter {
     note(path);
   }
 
-  // Of `what`, such as "" or "keys[3] (\"w\") ".
+  // `what` goes before the field's name: "", or "keys[3] (\"w\") ".
   Status status(std::string_view what) const {
     return invalid("{}{} is {} in the job but {} in this join; all workers must agree", what, name_,
                    our_text_, their_text_);
@@ -85,7 +85,7 @@ control::JobSpec message_of(const JobSpec& spec) {
   return message;
 }
 
-// Of a million keys only those that differ become messages.
+// There may be a million keys. Only those that differ become messages.
 Status compare_keys(const std::vector<KeySpec>& existing, const std::vector<KeySpec>& joining) {
   if (existing.size() != joining.size()) {
     return invalid("number of keys is {} in the job but {} in this join; all workers must agree",

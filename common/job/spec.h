@@ -69,7 +69,7 @@ AdaptiveOptions adaptive_of(const JobSpec& spec);
 // push, so that each has had all replies before, and where an update may leave something as it was.
 bool has_sparse_replies(const JobSpec& spec);
 
-// Of the job's racks; nothing for one.
+// How the job's racks are joined; nothing for a job of one rack.
 std::vector<RackTree> rack_trees_of(const JobSpec& spec);
 
 // The plan's input for this job on these servers. Of a job of several racks each has the same plan,

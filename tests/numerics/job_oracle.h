@@ -88,7 +88,7 @@ class JobOracle {
             static_cast<double>(lars.epsilon));
   }
 
-  // Of adam, adamw and lamb: the mean over the root of the mean square, both corrected.
+  // Rules adam, adamw and lamb take the mean over the root of the mean square, both corrected.
   double direction(Key& key, std::uint64_t i, double gradient) const {
     const AdaptiveOptions options = adaptive_of(spec_);
     double& mean = key.first[i];

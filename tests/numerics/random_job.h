@@ -23,7 +23,7 @@ struct RandomJob {
   bool is_ordered() const { return spec.rounds.waits_for_all(); }
   bool votes() const { return spec.loss_scale.kind == LossScaling::kVoted; }
 
-  // Of round 2 a vote says that a gradient overflowed.
+  // In round 2 a vote says that a gradient overflowed.
   bool is_skipped(std::uint32_t round) const { return votes() && round == 2; }
   float scale(std::uint32_t round) const {
     return votes() ? static_cast<float>(1U << (round % 3)) : spec.loss_scale.factor;

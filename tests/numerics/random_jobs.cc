@@ -81,7 +81,7 @@ Status compare(const Client& client, const RandomJob& job, const JobOracle& orac
   return {};
 }
 
-// Of a job with a quorum: equal pushes move every parameter the same way, as often as rounds or
+// A job with a quorum: equal pushes move every parameter the same way, as often as rounds or
 // pushes say.
 Status compare_quorum(const Client& client, const RandomJob& job) {
   const JobSpec& spec = job.spec;

@@ -53,9 +53,9 @@ struct ClientOptions {
   // verbs
   std::string transport = "auto";
   LinkOptions links = {};
-  // Of what this worker pushes. Sums come back whole; of sparse pushes and rule sgd, or any rule
-  // with parameters in 16 bits, over tcp and verbs, in rounds of all workers, what changed of the
-  // parameters does.
+  // How this worker's pushes are encoded. Sums come back whole. Parameters come back as what
+  // changed of them where pushes are sparse, over tcp and verbs, in rounds of all workers, with
+  // rule sgd or with any rule in 16 bits, unless job.whole_replies is set.
   CompressOptions compress = {};
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};

@@ -109,7 +109,7 @@ Status list_racks(const Session& session);
 // Has every pair of servers measured, and says which jobs would have another shape by that.
 Status probe(const Session& session, const ProbeOptions& options);
 // What each shape would take, for the racks and the keys of `options`.
-// Of `job fields`; asks no server.
+// `job fields`. It asks no server.
 Status print_fields(bool as_json);
 
 Status print_shapes(const Session& session, const JobOptions& options);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
+#include "common/job/fields.h"
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
@@ -14,24 +16,6 @@ namespace phub::phubctl {
 namespace {
 
 using Stub = control::Admin::Stub;
-
-// "a:4, b:4 (spread)".
-std::string racks_of(const control::JobSpec& spec) {
-  std::string text;
-  for (const control::JobRack& rack : spec.racks()) {
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", rack.name(), rack.workers());
-  }
-  return fmt::format("{} ({})", text, enum_word(spec.rack_shape()));
-}
-
-// Of which elements of its sums other racks are told.
-std::string rack_compress_of(const control::RackCompress& compress) {
-  return fmt::format(
-      "{:.3g} % of a chunk's elements, by {}; keys with fewer than {} go whole; the rest is {}",
-      100.0 * compress.density(), enum_word(compress.selector()),
-      human_count(compress.dense_below()),
-      compress.error_feedback() ? "kept for the next round" : "lost");
-}
 
 // "2/4 of rack a".
 std::string members_of(const control::JobInfo& job) {
@@ -50,37 +34,26 @@ std::string pages_text(const control::JobStatistics& statistics) {
   return human_bytes(statistics.reserved_page_bytes()) + " from the pool";
 }
 
-std::string_view weight_of_push(control::PushWeight weight) {
-  switch (weight) {
-    case control::PUSH_WEIGHT_STALENESS:
-      return "1 / (1 + staleness)";
-    case control::PUSH_WEIGHT_SAMPLES:
-      return "its samples";
-    default:
-      return "1";
+// What the job says: each field that is not at its default, as `--set` takes it, and those that
+// every job has.
+void add_fields(const control::JobSpec& spec, Table& table) {
+  constexpr std::string_view kAlways[] = {
+      "rule", "wire_type", "order", "chunk_bytes", "learning_rate", "momentum", "gradient_scale"};
+  constexpr std::string_view kElsewhere[] = {"name", "workers"};
+  const control::JobSpec defaults;
+  for (const FieldInfo& field : job_fields()) {
+    if (std::ranges::count(kElsewhere, field.name) > 0) continue;
+    const std::string text = field_text(field.name, spec);
+    const bool is_default = text == field_text(field.name, defaults);
+    if (!is_default || std::ranges::count(kAlways, field.name) > 0) table.add({field.name, text});
   }
 }
 
-// When a round is complete, and how it went.
-void add_rounds(const control::JobInfo& job, Table& table) {
-  const control::RoundPolicy& rounds = job.spec().rounds();
-  const control::QuorumStatistics& done = job.statistics().quorum();
-  table.add({"quorum", fmt::format("{} of {} workers", rounds.quorum(), job.spec().workers())});
-  table.add({"grace", fmt::format("{} ms", rounds.grace_ms())});
-  if (rounds.late() == control::LATE_PUSHES_DROP) {
-    table.add({"patience", fmt::format("{} ms", rounds.patience_ms())});
-  }
-  table.add({"staleness", rounds.has_staleness() ? fmt::format("at most {}", rounds.staleness())
-                                                 : std::string("any")});
-  table.add({"late pushes", rounds.late() == control::LATE_PUSHES_ADD ? "added" : "dropped"});
-  table.add({"weight of a push", std::string(weight_of_push(rounds.weight()))});
-  table.add({"turns", rounds.turns() ? "one worker after the other" : "none"});
-  if (rounds.hogwild()) table.add({"hogwild", "workers change the shared parameters themselves"});
-  table.add(
-      {"chunks' rounds",
-       fmt::format("{}, {} not of everybody, {} of these after their grace, {} without quorum",
-                   human_count(done.rounds()), human_count(done.incomplete()),
-                   human_count(done.graces()), human_count(done.impatient()))});
+// How rounds that need not have every worker's push went.
+std::string rounds_text(const control::QuorumStatistics& done) {
+  return fmt::format("{}, {} not of everybody, {} of these after their grace, {} without quorum",
+                     human_count(done.rounds()), human_count(done.incomplete()),
+                     human_count(done.graces()), human_count(done.impatient()));
 }
 
 // By worker, how old the parameters were that its pushes were computed from.
@@ -113,36 +86,9 @@ std::string summary_text(const control::JobInfo& job) {
   if (!job.reason().empty()) table.add({"reason", job.reason()});
   if (!job.cure().empty()) table.add({"cure", job.cure()});
   table.add({"workers", members_of(job)});
-  if (spec.racks_size() > 0) table.add({"racks", racks_of(spec)});
-  if (spec.has_rack_compress()) {
-    table.add({"rack compress", rack_compress_of(spec.rack_compress())});
-  }
-  table.add({"rule", enum_word(spec.rule())});
-  table.add({"wire type", enum_word(spec.wire_type())});
-  if (spec.encoding() != control::ENCODING_DENSE) {
-    table.add({"encoding", enum_word(spec.encoding())});
-  }
-  table.add({"order", enum_word(spec.order())});
-  if (spec.rounds().quorum() > 0) add_rounds(job, table);
-  if (spec.watch_values() != control::WATCH_VALUES_OFF) {
-    table.add({"watch values", enum_word(spec.watch_values())});
-  }
-  if (spec.checksums()) table.add({"checksums", "of each push"});
-  if (spec.tcp_streams() > 1) {
-    table.add({"tcp streams", fmt::format("{} of each worker to each core", spec.tcp_streams())});
-  }
-  table.add({"chunk size", human_bytes(spec.chunk_bytes())});
-  table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
-  table.add({"momentum", fmt::format("{}", spec.momentum())});
-  table.add({"gradient scale", fmt::format("{}", spec.gradient_scale())});
-  if (spec.rule() == control::RULE_LARS) {
-    table.add({"trust", fmt::format("coefficient {}, epsilon {}", spec.trust_coefficient(),
-                                    spec.trust_epsilon())});
-  }
-  if (spec.loss_scaling() != control::LOSS_SCALING_NONE) {
-    table.add({"loss scale", spec.loss_scaling() == control::LOSS_SCALING_VOTED
-                                 ? "each round's, by the workers' votes"
-                                 : fmt::format("{}", spec.loss_scale())});
+  add_fields(spec, table);
+  if (spec.rounds().quorum() > 0) {
+    table.add({"chunks' rounds", rounds_text(statistics.quorum())});
   }
   table.add({"keys", human_count(static_cast<std::uint64_t>(spec.keys_size()))});
   table.add({"elements", human_count(elements)});

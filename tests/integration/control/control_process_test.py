@@ -227,8 +227,8 @@ class PhubctlTest(unittest.TestCase):
                           "--staleness", "0")
             self.assertEqual(made.returncode, 0, made.stderr)
             shown = daemon.ctl("job", "inspect", "late").stdout
-            for line in (r"quorum +3 of 4 workers\n", r"grace +20 ms\n", r"patience +700 ms\n",
-                         r"staleness +at most 0\n", r"late pushes +dropped\n"):
+            for line in (r"rounds\.quorum +3\n", r"rounds\.grace_ms +20\n", r"rounds\.patience_ms +700\n",
+                         r"rounds\.staleness +0\n", r"chunks' rounds +0, 0 not of everybody"):
                 self.assertRegex(shown, line)
             for words, says in ((("--quorum", "3"), "set order to arrival"),
                                 (("--quorum", "4", "--order", "arrival"), "rounds.quorum: 4 is not below workers"),

@@ -239,7 +239,7 @@ class Secured(RacksTest):
         folders = {rack: self.tenant("red", rack, "--shared-id", "red-of-both") for rack in "ab"}
         self.finish(self.start_tenants_job(folders, "--max-steps", "6", "--job", "demo"))
         for rack in "ab":
-            self.assertIn("tenant          red", self.admin(rack, "job", "inspect", "demo", "--tenant", "red"))
+            self.assertRegex(self.admin(rack, "job", "inspect", "demo", "--tenant", "red"), r"tenant +red\n")
             audit = self.admin(rack, "audit")
             self.assertRegex(audit, r"certificate rack +join as rack +[ab] for red/demo +done")
 

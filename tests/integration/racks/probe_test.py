@@ -232,8 +232,8 @@ class PlannedTest(ProbeTest):
         self.assertEqual((spec["selector"], int(spec["dense_below"]), spec["error_feedback"]),
                          ("mstopk", 0, True))
         self.assertRegex(a.table("job", "inspect", "some"),
-                         r"rack compress +1 % of a chunk's elements, by mstopk; keys with fewer than 0 go "
-                         r"whole; the rest is kept for the next round")
+                         r"rack_compress\.density +0\.01\nrack_compress\.dense_below +0\n"
+                         r"rack_compress\.error_feedback +true\nrack_compress\.selector +mstopk\n")
         self.assertIn("rack_compress is faster: ", a.table("job", "plan", "some", "--explain", "--bytes",
                                                            "100e6"))
 

@@ -132,8 +132,8 @@ class Weights(LocalSteps):
             with self.subTest(job=job):
                 more = named.pop("more", "")
                 self.assertGreater(self.train(job, f'payload: "weights" {more}', epochs=2, **named), 95)
-        self.assertRegex(self.server.table("job", "inspect", "turns"), "turns +one worker after the other")
-        self.assertRegex(self.server.table("job", "inspect", "asynchronous"), "turns +none")
+        self.assertRegex(self.server.table("job", "inspect", "turns"), r"rounds\.turns +true\n")
+        self.assertNotIn("rounds.turns", self.server.table("job", "inspect", "asynchronous"))
 
     def test_the_same_run_gives_the_same_bits_with_and_without_overlap(self):
         train = 'max_steps: 70 payload: "weights" local_steps: 2 outer { fragments: 2 overlap_steps: %d }'

@@ -180,7 +180,7 @@ class Quorum(QuorumTest):
             with self.subTest(train):
                 self.start('quorum: 1 late: "add" hogwild: true', "shm", "--max-steps", "40", train=train, rule=rule)
                 self.all_end_well()
-                self.assertRegex(self.server.table("job", "inspect", "quorum"), r"hogwild +workers change")
+                self.assertRegex(self.server.table("job", "inspect", "quorum"), r"rounds\.hogwild +true\n")
 
     def test_shares_of_a_batch_weigh_by_their_samples(self):
         self.start('quorum: 2 weight: "samples"', "shm", "--max-steps", "20", train='share: "auto"')

@@ -70,7 +70,7 @@ class WatchValues(unittest.TestCase):
         until(lambda: not self.server.running(), "the job is over")
         until(lambda: "PUSHES NOT FINITE" in self.server.table("job", "inspect", "overflows"),
               "its findings are kept")
-        self.assertIn("watch values", self.server.table("job", "inspect", "overflows"))
+        self.assertIn("watch_values", self.server.table("job", "inspect", "overflows"))
         self.assertRegex(self.log(), r'event=not_finite job="overflows" .* value=\S+ key=\S+ element=\d+ round=\d')
 
     def test_without_servers_nobody_watches(self):
