@@ -85,17 +85,19 @@ FLOODS = (resets, endless_head, unacknowledged_calls, pings, settings, crumbs, h
 class Flood(threading.Thread):
     """Sends all of the bytes on each of its connections, and reads nothing. A connection is over when
     it was sent all, or when the server ended it, or when the server has taken nothing from any for
-    `stall` seconds. New connections follow until `seconds` have passed."""
+    `stall` seconds. New connections follow until `seconds` have passed. They come from another address
+    than the test's own then: a server lets nobody in for a while from where so many have failed."""
 
     def __init__(self, address, count, words, wrap=None, seconds=0, stall=3):
         super().__init__(daemon=True)
+        self.source = ("127.0.0.2", 0) if seconds else None
         self.address, self.count, self.words, self.wrap = address, count, words, wrap
         self.seconds, self.stall, self.sent, self.streams = seconds, stall, 0, []
         self.open()
 
     def open(self):
         while len(self.streams) < self.count:
-            stream = socket.create_connection(self.address, timeout=60)
+            stream = socket.create_connection(self.address, timeout=60, source_address=self.source)
             stream = self.wrap(stream) if self.wrap else stream
             stream.setblocking(False)
             self.streams.append(stream)

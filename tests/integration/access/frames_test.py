@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Strangers that flood the control port with HTTP/2, while a job trains.
 
-Usage: frames_test.py BIN [TEST ...]. PHUB_FLOOD_SECONDS=60 repeats each flood for a minute."""
+Usage: frames_test.py BIN [TEST ...]. PHUB_FLOOD_SECONDS=60 repeats each flood for a minute, from
+another address."""
 import os
 import pathlib
 import random
