@@ -157,9 +157,9 @@ class Client {
   // it was waited for.
   bool was_skipped(KeyId key) const;
 
-  // With options.compress, what is kept back of the key's gradients, for a checkpoint: to be
-  // written only before the key's first push, of gradients. In a job of all workers in every round,
-  // what was pushed for an update that was left out is in it again. REQUIRES: register_keys
+  // With options.compress, the residual of the key's gradients, for a checkpoint. Write it only
+  // before the key's first push of gradients. In a job of all workers in every round it also has
+  // what was pushed for an update that was left out. REQUIRES: register_keys
   // succeeded, and the key was waited for. The memory lives as long as the client.
   KeptBack kept_back(KeyId key);
 
@@ -190,8 +190,9 @@ class Client {
   // that is dropped changes those of later rounds only. Once worker 0 is gone, the lowest worker's
   // that is left count, if it says any. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
-  // Of a job whose rounds weigh pushes by samples: images or tokens in each of this worker's that
-  // follow; until it is called 1. From kSamplesMin to kSamplesMax. REQUIRES: as set_hyper.
+  // Sets the images or tokens in each of this worker's pushes that follow, for a job whose rounds
+  // weigh pushes by samples. 1 until it is called. From kSamplesMin to kSamplesMax. REQUIRES: as
+  // set_hyper.
   Status set_samples(float samples);
 
   // A planned end begins when a worker or a server is asked to stop. All workers stop after the

@@ -28,33 +28,39 @@ enum { PHUB_NOT_YET = 2 };       /* phub_wait_for: not yet there, and no error *
 enum { PHUB_LAST = 3 };          /* phub_is_last: the step was the last one, and no error */
 #define PHUB_ALL_KEYS UINT32_MAX /* instead of a key, where that is said */
 
-/* Of the library that is linked, as "0.1.0". Never NULL; any thread. */
+/* The version of the library that is linked, as "0.1.0". Never NULL; any thread. */
 const char* phub_version(void);
 
 /* What a client is told, each option by its name and a text. Never NULL; one thread at a time.
  * Destroy them once the client is connected. */
 phub_options* phub_options_new(void);
 void phub_options_destroy(phub_options* options);
-/* Numbers are decimal, and booleans "true" or "false". What is not set has its default. All workers
- * of a job give it the same fields of the job, which are those of JobSpec of proto/job.proto (in
- * the sources; `phubctl job fields` lists them with their values): "workers", "rule",
- * "learning_rate", "wire_type", "order", "rounds.quorum", "racks" as "a:4,b:4", and so on. The
- * others are the client's: servers             control addresses, "HOST:PORT", separated by commas;
- * of a job in several racks those of the own rack job                 the job's name; "default"
+/* clang-format off */
+/* Sets an option. Numbers are decimal, and booleans "true" or "false". What is not set has its default.
+ * All workers of a job give it the same fields of the job, which are those of JobSpec of
+ * proto/job.proto (in the sources; `phubctl job fields` lists them with their values): "workers",
+ * "rule", "learning_rate", "wire_type", "order", "rounds.quorum", "racks" as "a:4,b:4", and so on. The
+ * others are the client's:
+ *   servers             control addresses, "HOST:PORT", separated by commas; for a job in several racks
+ *                       those of the own rack
+ *   job                 the job's name; "default"
  *   worker_index        -1: the server chooses
  *   transport           "auto", "shm", "tcp" or "verbs"
- *   timeout_ms          the deadline of every wait; 30000. With a quorum, rounds.patience_ms is a
- * third of it if it is not set credentials         a folder with ca.pem, cert.pem, key.pem, token,
- * nonce, as `phubctl pki` makes it tenant              whose job it is, where the credentials leave
- * the choice require_encryption  "true": it is an error where gradients would leave this host
- * unencrypted run                 a word that this run's workers have, and those of other runs have
- * not: a job takes workers of one run tcp_congestion_control   "auto", "system", or a name of the
- * kernel's compress.density, compress.dense_below, compress.error_feedback, compress.momentum,
+ *   timeout_ms          the deadline of every wait; 30000. With a quorum, rounds.patience_ms is a third
+ *                       of it if it is not set
+ *   credentials         a folder with ca.pem, cert.pem, key.pem, token, nonce, as `phubctl pki` makes it
+ *   tenant              whose job it is, where the credentials leave the choice
+ *   require_encryption  "true": it is an error where gradients would leave this host unencrypted
+ *   run                 a word that this run's workers have, and those of other runs have not: a job
+ *                       takes workers of one run
+ *   tcp_congestion_control  "auto", "system", or a name of the kernel's
+ *   compress.density, compress.dense_below, compress.error_feedback, compress.momentum,
  *   compress.warm_up_rounds, compress.selector
- *                       with an "encoding" other than dense: what this worker pushes, as
- *                       CompressConfig of proto/config/training.proto says
+ *                       with an "encoding" other than dense: what this worker pushes, as CompressConfig
+ *                       of proto/config/training.proto says
  * Returns 0, or 1 for a name or a value that is not known: `error`, when not NULL, receives why, or
  * NULL. It belongs to the options and is valid until their next call. */
+/* clang-format on */
 int phub_options_set(phub_options* options, const char* name, const char* value,
                      const char** error);
 
@@ -96,8 +102,8 @@ int phub_initialise(phub_client* client);
 int phub_snapshot(phub_client* client, const char** files);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);
-/* Of the rounds whose pushes follow. gradient_scale as in the job. Only worker 0's count;
- * with a quorum, until it has said or pushed any, those of others who have. */
+/* Sets the hyper-parameters of the pushes that follow. gradient_scale as in the job. Only those of
+ * worker 0 count. With a quorum, another worker's count until worker 0 has set or pushed any. */
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
 /* With rounds.weight "samples": images or tokens of each of this worker's pushes that follow, from
  * 2^-24 to 2^24; until it is called 1. The hyper-parameters stay. */
