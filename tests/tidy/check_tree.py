@@ -1,6 +1,7 @@
-"""Checks the rules of rules.py on this repository: git's files and untracked ones not ignored.
+"""Checks the rules of rules.py and text_rules.py on this repository: git's files and untracked ones not ignored.
 
-usage: check_tree.py ROOT; exits 1 and prints each violation if there is any.
+usage: check_tree.py ROOT; exits 1 and prints each violation if there is any. check_tree.py ROOT
+--list FOLDER prints the comments of a folder that text_counts.json counts.
 """
 
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 import rules
+import text_rules
 
 
 def paths_of(root):
@@ -34,8 +36,12 @@ def main():
     tree = {path: text_of(file) for path, file in files.items() if file.is_file()}
     if not tree:
         sys.exit(f"{root}: git lists no files; is this a clone?")
-    found = rules.violations(tree) + list(rules.readme_violations(tree))
-    print("\n".join(found + [f"{len(tree)} files, {len(found)} violations"]))
+    if sys.argv[2:3] == ["--list"]:
+        print("\n".join(text_rules.counted(tree).get(sys.argv[3], [])))
+        return
+    above, below = text_rules.ratchet(tree)
+    found = rules.violations(tree) + list(rules.readme_violations(tree)) + text_rules.violations(tree) + above
+    print("\n".join(below + found + [f"{len(tree)} files, {len(found)} violations"]))
     sys.exit(1 if found else 0)
 
 
