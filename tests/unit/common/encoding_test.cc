@@ -31,10 +31,8 @@ TEST_CASE("an encoding is refused beside racks, lars and votes, by both names, a
   }
   for (const Encoding encoding : kEncodings) {
     const std::string word = "encoding: " + std::string(name_of(encoding));
-    CHECK_THAT(refusal(encoding, racks),
-               Contains(word + " contradicts racks: a:1,b:1"));
-    CHECK_THAT(refusal(encoding, lars),
-               Contains(word + " contradicts rule: lars"));
+    CHECK_THAT(refusal(encoding, racks), Contains(word + " contradicts racks: a:1,b:1"));
+    CHECK_THAT(refusal(encoding, lars), Contains(word + " contradicts rule: lars"));
     CHECK_THAT(refusal(encoding, votes), Contains(word + " contradicts loss_scaling: voted"));
     CHECK(refusal(encoding, [](JobSpec& spec) {
             spec.rule = RuleKind::kAdamW;

@@ -30,10 +30,12 @@ TEST_CASE("options of adaptive rules are refused with other rules, and out of th
   const auto beta2 = [](double value) {
     return [value](JobSpec& spec) { spec.adaptive.beta2 = value; };
   };
-  CHECK_THAT(refusal(RuleKind::kMomentum, epsilon(1e-6)), Contains("epsilon: 1e-06 contradicts rule: momentum"));
+  CHECK_THAT(refusal(RuleKind::kMomentum, epsilon(1e-6)),
+             Contains("epsilon: 1e-06 contradicts rule: momentum"));
   CHECK_THAT(refusal(RuleKind::kLars, epsilon(1e-6)), Contains("of lars it is trust_epsilon"));
   CHECK_THAT(refusal(RuleKind::kSgd, beta1(0.5)), Contains("beta1: 0.5 contradicts rule: sgd"));
-  CHECK_THAT(refusal(RuleKind::kAdagrad, beta2(0.5)), Contains("beta2: 0.5 contradicts rule: adagrad"));
+  CHECK_THAT(refusal(RuleKind::kAdagrad, beta2(0.5)),
+             Contains("beta2: 0.5 contradicts rule: adagrad"));
   for (const RuleKind rule :
        {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad, RuleKind::kLamb}) {
     CHECK(refusal(rule, epsilon(1e-3)).empty());
@@ -72,9 +74,12 @@ TEST_CASE("clipping and averaging are refused where they cannot be") {
   for (const double wrong : {-0.1, 1.0, std::nan("")}) {
     CHECK_THAT(refusal(RuleKind::kSgd, averages(wrong)), Contains("ema_decay: "));
   }
-  CHECK_THAT(refusal(RuleKind::kMean, clips(1.0F)), Contains("clip_norm: 1 contradicts rule: mean"));
-  CHECK_THAT(refusal(RuleKind::kMean, averages(0.5)), Contains("ema_decay: 0.5 contradicts rule: mean"));
-  CHECK_THAT(refusal(RuleKind::kLars, clips(1.0F)), Contains("clip_norm: 1 contradicts rule: lars"));
+  CHECK_THAT(refusal(RuleKind::kMean, clips(1.0F)),
+             Contains("clip_norm: 1 contradicts rule: mean"));
+  CHECK_THAT(refusal(RuleKind::kMean, averages(0.5)),
+             Contains("ema_decay: 0.5 contradicts rule: mean"));
+  CHECK_THAT(refusal(RuleKind::kLars, clips(1.0F)),
+             Contains("clip_norm: 1 contradicts rule: lars"));
   const auto both = [&](const auto& change) {
     return [&racks, change](JobSpec& spec) {
       racks(spec);
@@ -82,8 +87,10 @@ TEST_CASE("clipping and averaging are refused where they cannot be") {
     };
   };
   CHECK(refusal(RuleKind::kSgd, racks).empty());
-  CHECK_THAT(refusal(RuleKind::kSgd, both(clips(1.0F))), Contains("clip_norm: 1 contradicts racks: a:1,b:1"));
-  CHECK_THAT(refusal(RuleKind::kSgd, both(averages(0.5))), Contains("ema_decay: 0.5 contradicts racks: a:1,b:1"));
+  CHECK_THAT(refusal(RuleKind::kSgd, both(clips(1.0F))),
+             Contains("clip_norm: 1 contradicts racks: a:1,b:1"));
+  CHECK_THAT(refusal(RuleKind::kSgd, both(averages(0.5))),
+             Contains("ema_decay: 0.5 contradicts racks: a:1,b:1"));
 }
 
 TEST_CASE(
