@@ -44,6 +44,7 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
                   "for all",
                   rounds.quorum(), workers));
   check.in_range("grace_ms", rounds.grace_ms(), 0U, kGraceMsMax);
+  check.in_range("staleness", rounds.staleness(), 0U, kAnyStaleness - 1);
   check.require(!rounds.has_patience_ms() ||
                     (rounds.patience_ms() >= 1 && rounds.patience_ms() <= kGraceMsMax),
                 "patience_ms",

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/reflection.h>
 #include <google/protobuf/text_format.h>
 
@@ -11,6 +10,7 @@
 #include "common/job/rack_list.h"
 #include "common/text/message_json.h"
 #include "common/text/nearest.h"
+#include "common/text/word.h"
 
 namespace phub {
 namespace {
@@ -23,6 +23,7 @@ using google::protobuf::TextFormat;
 constexpr char kRackList[] = "racks";
 constexpr char kKeys[] = "keys";
 constexpr char kNothing[] = "nothing";
+constexpr std::size_t kNameShown = 64;
 
 bool is_group(const FieldDescriptor& field) {
   return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated();
@@ -48,11 +49,13 @@ std::string kind_of(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_UINT32:
       return "a whole number, at most 4294967295";
     case FieldDescriptor::CPPTYPE_UINT64:
-      return "a whole number";
+      return "a whole number, at most 18446744073709551615";
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return "NAME:WORKERS,NAME:WORKERS";  // racks
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return "a number that 32 bits can hold";
     default:
-      return "a number";
+      return "a number that 64 bits can hold";
   }
 }
 
@@ -70,11 +73,20 @@ void list(const Descriptor& type, const std::string& prefix, std::vector<FieldIn
 
 Status unknown(std::string_view name) {
   std::vector<std::string> names;
-  for (const FieldInfo& field : job_fields()) names.push_back(field.name);
+  std::string group;  // its fields, if it is one
+  for (const FieldInfo& field : job_fields()) {
+    names.push_back(field.name);
+    if (!field.name.starts_with(std::string(name) + ".")) continue;
+    group += (group.empty() ? "" : ", ") + field.name;
+  }
+  if (!group.empty()) {
+    return {Code::kInvalidArgument, fmt::format("{}: is a group of fields; set {}", name, group)};
+  }
   const std::optional<std::string> meant = nearest_word(name, names);
-  return {Code::kInvalidArgument, fmt::format("{}: is no field of a job{}", name,
-                                              meant ? fmt::format("; did you mean {}?", *meant)
-                                                    : "; `phubctl job fields` lists them")};
+  return {Code::kInvalidArgument,
+          fmt::format("{}: is no field of a job{}", name.substr(0, kNameShown),
+                      meant ? fmt::format("; did you mean {}?", *meant)
+                            : "; `phubctl job fields` lists them")};
 }
 
 // The field of that name, and the message that has it.
@@ -114,23 +126,55 @@ Status set_racks(std::string_view text, control::JobSpec& job) {
   return {};
 }
 
-// The text as protobuf's text format has it; nothing for a word that is not the field's.
-std::optional<std::string> for_parser(const FieldDescriptor& field, std::string_view text) {
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL && text != "true" && text != "false") {
-    return {};
-  }
-  if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return std::string(text);
+const google::protobuf::EnumValueDescriptor* enumerator(const FieldDescriptor& field,
+                                                        std::string_view word) {
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
-    const auto& value = *field.enum_type()->value(i);
-    if (enum_word(value) == text) return value.name();
+    const auto* const value = field.enum_type()->value(i);
+    if (enum_word(*value) == word) return value;
   }
-  return {};
+  return nullptr;
 }
 
-class Silent final : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
-};
+template <typename Number, typename Set>
+bool set_number(std::string_view text, const Set& set) {
+  const std::optional<Number> number = parse_number<Number>(text);
+  if (number) set(*number);
+  return number.has_value();
+}
+
+// Whether the text is one of the field's values.
+bool set_value(const Place& place, std::string_view text) {
+  const auto& reflection = *place.owner->GetReflection();
+  const FieldDescriptor* const field = place.field;
+  Message* const owner = place.owner;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection.SetString(owner, field, std::string(text));
+      return true;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      reflection.SetBool(owner, field, text == "true");
+      return text == "true" || text == "false";
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const auto* const value = enumerator(*field, text);
+      if (value != nullptr) reflection.SetEnum(owner, field, value);
+      return value != nullptr;
+    }
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return set_number<std::uint32_t>(
+          text, [&](std::uint32_t number) { reflection.SetUInt32(owner, field, number); });
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return set_number<std::uint64_t>(
+          text, [&](std::uint64_t number) { reflection.SetUInt64(owner, field, number); });
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return set_number<float>(text,
+                               [&](float number) { reflection.SetFloat(owner, field, number); });
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return set_number<double>(text,
+                                [&](double number) { reflection.SetDouble(owner, field, number); });
+    default:
+      return false;  // a job has no others
+  }
+}
 
 }  // namespace
 
@@ -138,19 +182,9 @@ Status set_field(std::string_view name, std::string_view text, control::JobSpec&
   if (name == kRackList) return set_racks(text, job);
   control::JobSpec changed = job;
   PHUB_ASSIGN_OR_RETURN(const Place place, find(name, changed));
-  if (place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    place.owner->GetReflection()->SetString(place.owner, place.field, std::string(text));
-    job.Swap(&changed);
-    return {};
-  }
-  place.owner->GetReflection()->ClearField(place.owner, place.field);
-  TextFormat::Parser parser;
-  Silent silent;
-  parser.RecordErrorsTo(&silent);
-  const std::optional<std::string> value = for_parser(*place.field, text);
-  if (!value || !parser.ParseFieldValueFromString(*value, place.field, place.owner)) {
+  if (!set_value(place, text)) {
     return {Code::kInvalidArgument,
-            fmt::format("{}: \"{}\" is not {}", name, text, kind_of(*place.field))};
+            fmt::format("{}: {} is not {}", name, quoted(text), kind_of(*place.field))};
   }
   job.Swap(&changed);
   return {};

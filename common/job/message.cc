@@ -15,6 +15,10 @@ Result<LossScale> loss_scale_from(const control::JobSpec& message) {
 Result<RoundPolicy> rounds_from(const control::RoundPolicy& message) {
   PHUB_ASSIGN_OR_RETURN(const LatePushes late, late_pushes_from(message.late()));
   PHUB_ASSIGN_OR_RETURN(const PushWeight weight, push_weight_from(message.weight()));
+  if (message.has_staleness() && message.staleness() == kAnyStaleness) {
+    return Status(Code::kInvalidArgument,
+                  "rounds.staleness: 4294967295 is no bound; leave it out for any staleness");
+  }
   return RoundPolicy{
       .quorum = message.quorum(),
       .grace_ms = message.grace_ms(),

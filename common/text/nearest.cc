@@ -22,6 +22,11 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
 
 std::optional<std::string> nearest_word(std::string_view word,
                                         const std::vector<std::string>& words, std::size_t most) {
+  // A word that is longer by more than that is none of them, and would take long.
+  const auto longest = std::max_element(
+      words.begin(), words.end(),
+      [](const auto& left, const auto& right) { return left.size() < right.size(); });
+  if (longest == words.end() || word.size() > longest->size() + most) return {};
   const auto nearest =
       std::min_element(words.begin(), words.end(), [word](const auto& left, const auto& right) {
         return edit_distance(word, left) < edit_distance(word, right);

@@ -256,6 +256,11 @@ class ClientTest(unittest.TestCase):
                                   ("servers", 5, '5 is not "host:port"'), ("job", "a\0b", "has a NUL")):
             with self.subTest(field=field, value=value), self.assertRaisesRegex(phub.Error, f"^{field}: .*{re.escape(why)}"):
                 phub.Client(phub.Options(**{"servers": "127.0.0.1:1", field: value}))
+        for options, why in (({"timeout_ms": 5}, "timeout_ms: say timeout"), ({"learning_rate": {}}, "learning_rate: is an empty group"),
+                             ({"rounds.quorum": 2}, "say rounds={'quorum': 2}"), ({"momentum": 10**5000}, "momentum: the number is too large"),
+                             ({"rounds": 3}, "rounds: is a group of fields")):
+            with self.subTest(options=why), self.assertRaisesRegex(phub.Error, why):
+                phub.Client(phub.Options("127.0.0.1:1", "wrong", **options))
         with self.assertRaisesRegex(phub.Error, '^rounds.staleness: "-1" is not a whole number'):
             phub.Client(phub.Options(servers="127.0.0.1:1", rounds={"staleness": -1}))
         folder = temporary_folder(self)

@@ -22,7 +22,8 @@ ELEMENTS = 8192
 
 
 def client(**options):
-    return phub.Client(phub.Options(workers=RANKS, worker_index=int(os.environ["RANK"]), rule="sgd", learning_rate=1.0,
+    options.setdefault("workers", RANKS)
+    return phub.Client(phub.Options(worker_index=int(os.environ["RANK"]), rule="sgd", learning_rate=1.0,
                                     gradient_scale=1.0, transport="tcp", **options))
 
 
@@ -38,12 +39,12 @@ def descend(mine):
 
 
 def encodes(encoding):
-    with client(encoding=encoding, compress={"density": 0.25}) as mine:
+    with client(encoding=encoding, compress={"density": 0.25} if encoding == "sparse" else None) as mine:
         descend(mine)
 
 
 def spans(density):
-    options = {"racks": {"a": 1, "b": 1}, "job": "spans"}
+    options = {"racks": {"a": 1, "b": 1}, "job": "spans", "workers": 1}  # those of the racks are all
     if float(density):
         options["rack_compress"] = {"density": float(density), "error_feedback": True}
     with client(**options) as mine:

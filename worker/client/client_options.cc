@@ -129,6 +129,10 @@ Status check_options(const ClientOptions& options) {
   PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.job.rule));
   PHUB_RETURN_IF_ERROR(check_hogwild(options));
   PHUB_RETURN_IF_ERROR(validate(describe_job(options, {})));
+  if (options.worker_index < -1) {
+    return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +
+                                        " is below -1, with which the server chooses"};
+  }
   if (options.worker_index >= static_cast<std::int32_t>(options.job.workers)) {
     return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +
                                         " is not below workers, " +

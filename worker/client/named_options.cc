@@ -1,9 +1,9 @@
 #include "worker/client/named_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <type_traits>
 #include <vector>
@@ -12,140 +12,97 @@
 #include "common/job/message.h"
 #include "common/rpc/credentials_folder.h"
 #include "common/text/nearest.h"
+#include "common/text/word.h"
 
 namespace phub::client {
 namespace {
 
-Status wrong(std::string_view name, std::string_view text, std::string_view kind) {
-  std::string message(name);
-  message += ": \"";
-  message += text;
-  message += "\" is not ";
+struct Given {
+  std::string_view name;
+  std::string_view text;
+};
+
+Status wrong(const Given& given, std::string_view kind) {
+  std::string message(given.name);
+  message += ": " + quoted(given.text) + " is not ";
   message += kind;
   return {Code::kInvalidArgument, std::move(message)};
 }
 
-Status read(std::string_view name, std::string_view text, bool& value) {
-  if (text != "true" && text != "false") return wrong(name, text, "true or false");
-  value = text == "true";
+Status read(const Given& given, bool& value) {
+  if (given.text != "true" && given.text != "false") return wrong(given, "true or false");
+  value = given.text == "true";
   return {};
 }
 
 template <typename Number>
-requires std::is_arithmetic_v<Number> Status read(std::string_view name, std::string_view text,
-                                                  Number& value) {
-  const char* const end = text.data() + text.size();
-  Number number = {};
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end) {
-    return wrong(name, text, std::is_integral_v<Number> ? "a whole number" : "a number");
+requires std::is_arithmetic_v<Number> Status read(const Given& given, Number& value) {
+  const std::optional<Number> number = parse_number<Number>(given.text);
+  if (!number) {
+    return wrong(given, std::is_integral_v<Number> ? "a whole number" : "a number");
   }
-  value = number;
+  value = *number;
   return {};
 }
 
-Status read(std::string_view /*name*/, std::string_view text, std::string& value) {
-  value = text;
+Status read(const Given& given, std::string& value) {
+  value = given.text;
   return {};
 }
 
-Status read(std::string_view /*name*/, std::string_view text, std::vector<std::string>& value) {
+Status read(const Given& given, std::vector<std::string>& value) {
   value.clear();
-  std::istringstream words{std::string(text)};
+  std::istringstream words{std::string(given.text)};
   for (std::string word; std::getline(words, word, ',');) value.push_back(word);
   return {};
 }
 
-Status read(std::string_view name, std::string_view text, std::chrono::milliseconds& value) {
+Status read(const Given& given, std::chrono::milliseconds& value) {
   std::uint32_t milliseconds = 0;
-  PHUB_RETURN_IF_ERROR(read(name, text, milliseconds));
-  if (milliseconds == 0) return wrong(name, text, "1 or more");
+  PHUB_RETURN_IF_ERROR(read(given, milliseconds));
+  if (milliseconds == 0) return wrong(given, "1 or more");
   value = std::chrono::milliseconds(milliseconds);
   return {};
 }
 
-Status read(std::string_view name, std::string_view text, Selector& value) {
-  const auto selector = kSelectorWords.parse(text);
-  if (!selector) return wrong(name, text, "exact, histogram or mstopk");
+Status read(const Given& given, Selector& value) {
+  const auto selector = kSelectorWords.parse(given.text);
+  if (!selector) return wrong(given, "exact, histogram or mstopk");
   value = *selector;
   return {};
 }
 
+using Options = ClientOptions;
+
 struct ClientField {
   std::string_view name;
-  Status (*set)(std::string_view name, std::string_view text, ClientOptions& client);
+  Status (*set)(const Given& given, Options& client);
 };
 
-template <auto member>
-Status set_member(std::string_view name, std::string_view text, ClientOptions& client) {
-  return read(name, text, member(client));
-}
-
 constexpr ClientField kFields[] = {
-    {"servers", set_member < [](ClientOptions& c) -> auto& {return c.servers;
-}  // namespace
->
-}  // namespace phub::client
-, {"worker_index", set_member < [](ClientOptions& c) -> auto& {return c.worker_index;
-}
->
-}
-, {"transport", set_member < [](ClientOptions& c) -> auto& {return c.transport;
-}
->
-}
-, {"timeout_ms", set_member < [](ClientOptions& c) -> auto& {return c.timeout;
-}
->
-}
-, {"tenant", set_member < [](ClientOptions& c) -> auto& {return c.security.tenant;
-}
->
-}
-, {"run", set_member < [](ClientOptions& c) -> auto& {return c.security.run;
-}
->
-}
-, {"require_encryption",
-   set_member < [](ClientOptions& c) -> auto& {return c.security.require_encryption;
-}
->
-}
-, {"tcp_congestion_control",
-   set_member < [](ClientOptions& c) -> auto& {return c.links.tcp_congestion_control;
-}
->
-}
-, {"compress.density", set_member < [](ClientOptions& c) -> auto& {return c.compress.density;
-}
->
-}
-, {"compress.dense_below",
-   set_member < [](ClientOptions& c) -> auto& {return c.compress.dense_below;
-}
->
-}
-, {"compress.error_feedback",
-   set_member < [](ClientOptions& c) -> auto& {return c.compress.error_feedback;
-}
->
-}
-, {"compress.momentum", set_member < [](ClientOptions& c) -> auto& {return c.compress.momentum;
-}
->
-}
-, {"compress.warm_up_rounds",
-   set_member < [](ClientOptions& c) -> auto& {return c.compress.warm_up_rounds;
-}
->
-}
-, {"compress.selector", set_member < [](ClientOptions& c) -> auto& {return c.compress.selector;
-}
->
-}
-,
-}
-;
+    {"servers", [](const Given& given, Options& c) { return read(given, c.servers); }},
+    {"worker_index", [](const Given& given, Options& c) { return read(given, c.worker_index); }},
+    {"transport", [](const Given& given, Options& c) { return read(given, c.transport); }},
+    {"timeout_ms", [](const Given& given, Options& c) { return read(given, c.timeout); }},
+    {"tenant", [](const Given& given, Options& c) { return read(given, c.security.tenant); }},
+    {"run", [](const Given& given, Options& c) { return read(given, c.security.run); }},
+    {"require_encryption",
+     [](const Given& given, Options& c) { return read(given, c.security.require_encryption); }},
+    {"tcp_congestion_control",
+     [](const Given& given, Options& c) { return read(given, c.links.tcp_congestion_control); }},
+    {"compress.density",
+     [](const Given& given, Options& c) { return read(given, c.compress.density); }},
+    {"compress.dense_below",
+     [](const Given& given, Options& c) { return read(given, c.compress.dense_below); }},
+    {"compress.error_feedback",
+     [](const Given& given, Options& c) { return read(given, c.compress.error_feedback); }},
+    {"compress.momentum",
+     [](const Given& given, Options& c) { return read(given, c.compress.momentum); }},
+    {"compress.warm_up_rounds",
+     [](const Given& given, Options& c) { return read(given, c.compress.warm_up_rounds); }},
+    {"compress.selector",
+     [](const Given& given, Options& c) { return read(given, c.compress.selector); }},
+};
 
 constexpr std::string_view kCredentials = "credentials";
 constexpr std::string_view kJob = "job";    // is the job's name
@@ -157,13 +114,21 @@ bool is_job_field(std::string_view name) {
   return std::ranges::any_of(fields, [&](const FieldInfo& field) { return field.name == name; });
 }
 
+// A group is refused by set_field, which names its fields.
+bool is_group(std::string_view name) {
+  const auto fields = job_fields();
+  return std::ranges::any_of(fields, [&](const FieldInfo& field) {
+    return !name.empty() && field.name.starts_with(std::string(name) + ".");
+  });
+}
+
 Status unknown(std::string_view name) {
   std::vector<std::string> names{std::string(kJob), std::string(kCredentials)};
   for (const ClientField& field : kFields) names.emplace_back(field.name);
   for (const FieldInfo& field : job_fields()) {
     if (field.name != kName) names.push_back(field.name);
   }
-  std::string message(name);
+  std::string message(name.substr(0, 64));
   message += ": there is no such option";
   if (const auto meant = nearest_word(name, names)) message += "; did you mean " + *meant + "?";
   return {Code::kInvalidArgument, std::move(message)};
@@ -181,9 +146,10 @@ control::JobSpec NamedOptions::first_job() {
 Status NamedOptions::set(std::string_view name, std::string_view text) {
   if (name == kJob) return set_field(kName, text, job_);
   const auto* const field = std::ranges::find(kFields, name, &ClientField::name);
-  if (field != std::end(kFields)) return field->set(name, text, client_);
-  if (name == kCredentials) return read(name, text, credentials_);
-  return is_job_field(name) ? set_field(name, text, job_) : unknown(name);
+  if (field != std::end(kFields)) return field->set({name, text}, client_);
+  if (name == kCredentials) return read({name, text}, credentials_);
+  if (is_job_field(name) || is_group(name)) return set_field(name, text, job_);
+  return unknown(name);
 }
 
 Result<ClientOptions> NamedOptions::options() const {
@@ -195,6 +161,11 @@ Result<ClientOptions> NamedOptions::options() const {
   }
   PHUB_ASSIGN_OR_RETURN(result.job, spec_from(job));
   result.compress.encoding = result.job.encoding;
+  if (!result.compress.is_on() && result.compress != CompressOptions()) {
+    return Status(Code::kInvalidArgument,
+                  "compress: its fields mean nothing with encoding dense; choose sparse, int8 or "
+                  "int4, or leave them out");
+  }
   if (credentials_.empty()) return result;
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(credentials_));
   result.security.tls = files.tls;

@@ -55,7 +55,7 @@ Status parse_key(const std::string& text, control::Key& key) {
   return {};
 }
 
-Status check_plan(const JobOptions& options) {
+Status check_plan(const JobOptions& options, const control::JobSpec& spec) {
   const char* const given = options.plan.bytes > 0         ? "--bytes"
                             : options.plan.worker_gbit > 0 ? "--worker-gbit"
                             : options.plan.server_gbit > 0 ? "--server-gbit"
@@ -64,9 +64,13 @@ Status check_plan(const JobOptions& options) {
     return {Code::kInvalidArgument,
             fmt::format("{}: means nothing without --rack-shape auto; leave it out", given)};
   }
-  const bool has_racks = std::ranges::any_of(
-      options.settings, [](const Setting& setting) { return setting.field == "racks"; });
-  if (options.chooses_shape && !has_racks) {
+  const bool has_shape = std::ranges::any_of(
+      options.settings, [](const Setting& setting) { return setting.field == "rack_shape"; });
+  if (options.chooses_shape && has_shape) {
+    return {Code::kInvalidArgument,
+            "--rack-shape: auto contradicts --set rack_shape; leave one of the two out"};
+  }
+  if (options.chooses_shape && spec.racks_size() == 0) {
     return {Code::kInvalidArgument,
             "--rack-shape: auto is for a job of several racks; list them by --racks"};
   }
@@ -97,10 +101,15 @@ Status set(const Setting& setting, control::JobSpec& spec) {
 }  // namespace
 
 Status spec_from(const JobOptions& options, control::JobSpec& spec) {
-  spec.set_workers(1);
   if (!options.file.empty()) PHUB_RETURN_IF_ERROR(load_textproto(options.file, spec));
   if (!options.name.empty()) spec.set_name(options.name);
   for (const Setting& setting : options.settings) PHUB_RETURN_IF_ERROR(set(setting, spec));
+  if (spec.workers() == 0) {
+    for (const control::JobRack& rack : spec.racks()) {
+      spec.set_workers(spec.workers() + rack.workers());
+    }
+    if (spec.racks_size() == 0) spec.set_workers(1);
+  }
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }
@@ -114,7 +123,7 @@ Status create_job(const Session& session, const JobOptions& options) {
   control::CreateJobRequest request;
   PHUB_RETURN_IF_ERROR(spec_from(options, *request.mutable_spec()));
   request.set_tenant(session.tenant);
-  PHUB_RETURN_IF_ERROR(check_plan(options));
+  PHUB_RETURN_IF_ERROR(check_plan(options, request.spec()));
   PHUB_ASSIGN_OR_RETURN(const JobSpec spec, phub::spec_from(request.spec()));
   PHUB_RETURN_IF_ERROR(validate(spec));
   if (options.chooses_shape) {

@@ -261,6 +261,10 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   CHECK_THAT(refusal({{"name", "x"}}), Contains("name: there is no such option"));
   CHECK_THAT(refusal({{"timeout_ms", "0"}}), Contains("timeout_ms: \"0\" is not 1 or more"));
   CHECK_THAT(refusal({{"worker_index", "first"}}), Contains("is not a whole number"));
+  CHECK_THAT(refusal({{"worker_index", "-2"}}), Contains("worker_index: -2 is below -1"));
+  CHECK_THAT(refusal({{"compress.density", "0.1"}}), Contains("mean nothing with encoding dense"));
+  CHECK_THAT(refusal({{"rounds", "3"}}), Contains("is a group of fields"));
+  CHECK_THAT(refusal({{"rounds.staleness", "4294967295"}}), Contains("is no bound"));
   CHECK_THAT(refusal({{"require_encryption", "1"}}), Contains("is not true or false"));
   CHECK_THAT(refusal({{"encoding", "sparse"}, {"rule", "sgd"}, {"compress.density", "2"}}),
              Contains("compress: density 2"));

@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK_THAT(refused([](JobSpec& spec) { spec.loss_scale.kind = LossScaling::kVoted; }),
              Contains("loss_scaling: "));
   CHECK_THAT(refused([](JobSpec& spec) { spec.encoding = Encoding::kInt8; }),
-             Contains("encoding: int8") && Contains("choose dense"));
+             Contains("encoding: int8") && Contains("leave it out"));
   CHECK_THAT(refused([](JobSpec& spec) { spec.keys[0].weight_decay = 0.1F; }),
              Contains("keys[0].weight_decay: \"w\"") && Contains("workers decay"));
   // A round of a quorum has fewer pushes, and with a grace perhaps all.

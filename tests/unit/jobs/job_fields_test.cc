@@ -57,8 +57,9 @@ TEST_CASE("what is no field or no value is refused, and the job stays as it was"
   CHECK_THAT(refusal("checksum", "true"), Contains("did you mean checksums?"));
   CHECK_THAT(refusal("rounds.quorums", "1"), Contains("did you mean rounds.quorum?"));
   CHECK_THAT(refusal("anything", "1"), Contains("anything: is no field of a job"));
-  for (const char* const name : {"rounds", "keys", "", ".", "rounds.", "rounds.quorum.x", "rule.x",
-                                 "racks.name", "keys.name"}) {
+  CHECK_THAT(refusal("rounds", "3"), Contains("is a group of fields; set rounds.quorum, "));
+  for (const char* const name :
+       {"keys", "", ".", "rounds.", "rounds.quorum.x", "rule.x", "racks.name", "keys.name"}) {
     CHECK_THAT(refusal(name, "1"), Contains("is no field of a job"));
   }
   CHECK_THAT(refusal("rule", "RULE_SUM"), Contains("sum, mean, sgd"));
@@ -66,11 +67,22 @@ TEST_CASE("what is no field or no value is refused, and the job stays as it was"
   for (const char* const word : {"yes", "1", "True", "t", ""}) {
     CHECK_THAT(refusal("checksums", word), Contains("is not true or false"));
   }
-  for (const char* const number : {"-1", "4294967296", "1.5", "", " ", "1 2", "x", "1}"}) {
+  for (const char* const number :
+       {"-1", "4294967296", "1.5", "", " ", "1 2", "x", "1}", "0x10", "1 #x", "1\n", "  3", "+1"}) {
     CHECK_THAT(refusal("workers", number), Contains("is not a whole number"));
   }
-  CHECK_THAT(refusal("learning_rate", "fast"), Contains("is not a number"));
+  for (const char* const number : {"fast", "1e", "1f", "0x1p3", "1e400", "1e-46", "-1e-400"}) {
+    CHECK_THAT(refusal("learning_rate", number), Contains("is not a number that 32 bits can hold"));
+  }
+  CHECK_THAT(refusal("ema_decay", "1e-400"), Contains("is not a number that 64 bits can hold"));
   CHECK_THAT(refusal("racks", "a:1"), Contains("racks: ") && Contains("two racks or more"));
+  std::string many = "a:1";
+  for (int i = 0; i < 300; ++i) many += ",r" + std::to_string(i) + ":1";
+  CHECK_THAT(refusal("racks", many.c_str()), Contains("at most 256 racks"));
+  const std::string long_word(1 << 20, 'x');  // neither takes long, nor comes back whole
+  CHECK(refusal(long_word.c_str(), "1").size() < 200);
+  CHECK(refusal("rule", long_word.c_str()).size() < 300);
+  CHECK(refusal("racks", long_word.c_str()).size() < 400);
 }
 
 TEST_CASE("every field but the keys is listed, with what it takes") {
@@ -84,7 +96,7 @@ TEST_CASE("every field but the keys is listed, with what it takes") {
   };
   CHECK(kind_of("wire_type") == "fp32, fp16 or bf16");
   CHECK(kind_of("checksums") == "true or false");
-  CHECK(kind_of("rack_hybrid_bytes") == "a whole number");
+  CHECK(kind_of("learning_rate") == "a number that 32 bits can hold");
   CHECK(kind_of("racks") == "NAME:WORKERS,NAME:WORKERS");
   CHECK(kind_of("keys") == "not there");
 }

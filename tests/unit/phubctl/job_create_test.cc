@@ -115,6 +115,16 @@ TEST_CASE("job create sets fields in place of a file's") {
   CHECK(spec.name() == "demo");
   CHECK(spec.workers() == 3);
   CHECK(spec.rule() == control::RULE_MEAN);
+  folder.write("few.textproto",
+               "racks { name: \"a\" workers: 2 } racks { name: \"b\" workers: 3 }");
+  options.file = folder.path / "few.textproto";
+  control::JobSpec racks;
+  REQUIRE(spec_from(options, racks).ok());
+  CHECK(racks.workers() == 5);  // those of the racks
+  folder.write("few.textproto", "rule: RULE_SUM");
+  control::JobSpec alone;
+  REQUIRE(spec_from(options, alone).ok());
+  CHECK(alone.workers() == 1);
 }
 
 }  // namespace

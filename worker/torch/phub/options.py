@@ -8,6 +8,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from phub import _environment
 from phub.errors import Error
 
+_DEEPEST = 3  # groups within groups
+
 
 class Options:
     """The same at each worker of a job but for worker_index. What is None or left out has its default.
@@ -57,6 +59,10 @@ class Options:
         if not isinstance(self.workers, numbers.Integral) or self.workers < 0:
             raise Error(f"workers: {self.workers!r} is not a whole number, 0 or more")
         named: Dict[str, Any] = dict(self.named, servers=self.addresses(), workers=self.workers, rule=self.rule)
+        if "timeout_ms" in named:
+            raise Error("timeout_ms: say timeout, in seconds")
+        if named.get("racks") is not None and self.workers == 1:
+            del named["workers"]  # those of the racks
         named["timeout_ms"] = _milliseconds(self.timeout)
         credentials = self.credentials or os.environ.get("PHUB_CREDENTIALS") or None
         named["credentials"] = os.fspath(credentials) if isinstance(credentials, os.PathLike) else credentials
@@ -85,6 +91,11 @@ def _words(prefix: str, named: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
         field = prefix + str(name)
         if value is None:
             continue
+        if "." in str(name):
+            group, _, rest = str(name).partition(".")
+            raise Error(f"{field}: say {group}={{{rest!r}: {value!r}}}")
+        if field.count(".") > _DEEPEST or value == {}:
+            raise Error(f"{field}: is an empty group, or one without an end; name its fields")
         if field == "racks" and isinstance(value, Mapping):
             yield field, ",".join(f"{rack}:{_word(f'racks[{rack!r}]', workers)}" for rack, workers in value.items())
         elif isinstance(value, Mapping):
@@ -98,10 +109,13 @@ def _word(field: str, value: Any) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    if isinstance(value, numbers.Real):
-        return repr(float(value))
+    try:
+        if isinstance(value, numbers.Integral):
+            return str(int(value))
+        if isinstance(value, numbers.Real):
+            return repr(float(value))
+    except (OverflowError, ValueError):
+        raise Error(f"{field}: the number is too large") from None
     raise Error(f"{field}: {value!r} is neither a text, nor a number, nor True or False")
 
 
