@@ -57,7 +57,11 @@ RackCompress rack_compress_of(const WorkerConfig& config) {
 RoundPolicy rounds_of(const WorkerConfig& config) {
   if (!config.has_rounds()) return {};
   const RoundsConfig& rounds = config.rounds();
-  const std::uint32_t third = std::clamp(config.timeout_ms() / 3, 1U, std::uint32_t{kGraceMsMax});
+  // Nobody waits for a round where late pushes are added.
+  const std::uint32_t third =
+      rounds.late() == name_of(LatePushes::kAdd)
+          ? kPatienceMs
+          : std::clamp(config.timeout_ms() / 3, 1U, std::uint32_t{kGraceMsMax});
   return {.quorum = rounds.quorum(),
           .grace_ms = rounds.grace_ms(),
           .patience_ms = rounds.has_patience_ms() ? rounds.patience_ms() : third,

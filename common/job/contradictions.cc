@@ -84,6 +84,7 @@ constexpr Contradiction kTable[] = {
      "clip at the workers, or leave one of the two out"},
     {&kQuorum, &kInOrder, "because time decides which pushes a round has", "set order to arrival"},
     {&kGrace, &kLateAdded, "with which nobody waits for a round", kLeaveOut},
+    {&kPatience, &kLateAdded, "with which nobody waits for a round", kLeaveOut},
     {&kWeighedByAge, &kLateDropped, "with which no push is late", "set rounds.late to add"},
     {&kWeighed, &kElastic, "to which parameters are pushed, which a weight would make smaller",
      "choose one"},

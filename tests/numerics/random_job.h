@@ -73,7 +73,9 @@ inline RandomJob random_job(std::uint64_t seed) {
     // Where time decides which pushes a round has, a mean of equal ones is known all the same.
     const bool is_ordered = job.spec.rounds.waits_for_all();
     if (!is_ordered) job.spec.hyper.gradient_scale = 0.0F;
-    if (!is_ordered) job.spec.rounds.patience_ms = 100;
+    if (!is_ordered && job.spec.rounds.late == LatePushes::kDrop) {
+      job.spec.rounds.patience_ms = 100;
+    }
     const bool decays = is_ordered && has_parameters(job.spec.rule) && !is_elastic(job.spec.rule);
     for (KeySpec& key : job.spec.keys) {
       if (decays && pick(2) == 0) key.weight_decay = 0.0625F;

@@ -155,7 +155,9 @@ Status NamedOptions::set(std::string_view name, std::string_view text) {
 Result<ClientOptions> NamedOptions::options() const {
   ClientOptions result = client_;
   control::JobSpec job = job_;
-  if (job.rounds().quorum() > 0 && job.rounds().patience_ms() == 0) {
+  const bool is_patient =
+      job.rounds().quorum() > 0 && job.rounds().late() == control::LATE_PUSHES_DROP;
+  if (is_patient && job.rounds().patience_ms() == 0) {
     const auto third = static_cast<std::uint32_t>(result.timeout.count() / 3);
     job.mutable_rounds()->set_patience_ms(std::clamp(third, 1U, std::uint32_t{kGraceMsMax}));
   }
