@@ -37,7 +37,7 @@ Status print_fields(bool as_json) {
   }
   Table fields("FIELD|TAKES");
   for (const FieldInfo& field : job_fields()) fields.add({field.name, field.kind});
-  Table pairs("CONTRADICTS|BESIDE|BECAUSE OF WHAT IS BESIDE|SO");
+  Table pairs("CONTRADICTS|BESIDE|WHY|CURE");
   for (const Contradiction& row : contradictions()) {
     pairs.add({std::string(row.used->what), std::string(row.beside->what), std::string(row.reason),
                std::string(row.cure)});
