@@ -84,10 +84,11 @@ constexpr Flag kFlags[] = {
 };
 
 // Flags without a value.
-constexpr struct {
+struct Switch {
   Flag flag;
   const char* text;
-} kSwitches[] = {
+};
+constexpr Switch kSwitches[] = {
     {{"--checksums", "checksums",
       "Workers send a checksum with each chunk; the servers compare it, and another one ends the "
       "job with worker, key and round"},
@@ -172,13 +173,13 @@ void declare_create(CLI::App& jobs, JobOptions& job, Command& command) {
   create.add_option("--file", job.file, "JobSpec of proto/job.proto")->type_name("FILE");
   create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
   for (const Flag& flag : kFlags) add_flag(create, job, flag.flag, flag.field, flag.help);
-  for (const auto& [flag, text] : kSwitches) {
+  for (const Switch& one : kSwitches) {
     create.add_flag_callback(
-        flag.flag,
-        [&job, &flag, text] {
-          job.settings.push_back({flag.flag, flag.field, text});
+        one.flag.flag,
+        [&job, &one] {
+          job.settings.push_back({one.flag.flag, one.flag.field, one.text});
         },
-        flag.help);
+        one.flag.help);
   }
   declare_chunks(create, job);
   declare_special(create, job);
