@@ -5,16 +5,15 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/protocol/window_layout.h"
 #include "kernels/clip.h"
 
 namespace phub::server {
 namespace {
 
 // Chunks whose updates are made here.
-std::size_t updated_here(const JobLayout& layout, const std::vector<ShardChunk>& chunks) {
-  const auto ends_here = [&](const ShardChunk& chunk) {
-    return layout.rack.is_alone() || layout.rack.is_root(chunk.tree);
-  };
+std::size_t updated_here(const std::vector<ShardChunk>& chunks) {
+  const auto ends_here = [](const ShardChunk& chunk) { return chunk.is_root; };
   return static_cast<std::size_t>(std::count_if(chunks.begin(), chunks.end(), ends_here));
 }
 
@@ -36,11 +35,14 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       plan_(layout.plan),
       ids_(plan_->core_chunks[layout.server_index][core]),
       finite_(chunks.size(), true),
-      votes_(seats(layout), updated_here(layout, chunks),
+      votes_(seats(layout), updated_here(chunks),
              (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
   const Plan& plan = *plan_;
   if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);
-  if (clips_over_servers(layout)) words_.emplace(layout.workers, chunks.size());
+  if (clips_over_servers(layout)) {
+    words_.emplace(layout.workers, chunks.size(), parameters.memory()->norm_line(core),
+                   norm_line_offset(plan, layout.server_index, core, size_of(layout.wire_type)));
+  }
   for (std::uint32_t slot = 0; slot < ids_.size(); ++slot) {
     const Chunk& chunk = plan.chunks[ids_[slot]];
     const bool continues_key = norms_ && plan.segments[chunk.first_segment].key_offset > 0;
@@ -99,7 +101,9 @@ DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
   look_at(slot);
   Group& group = groups_[group_of_[slot]];
   ++group.summed;
-  if (clip_norm_ > 0.0F && group.summed == group.slots) post_norm(chunks_[slot].rounds);
+  if (clip_norm_ > 0.0F && group.summed == group.slots) {
+    words_ ? words_->ask() : parameters_.memory()->norms->post(chunks_[slot].rounds, core_);
+  }
   if (!is_due(group)) return Due::kLater;
   if (group.slots > 1 || clip_norm_ > 0.0F || is_lamb_) {
     due_.push(group_of_[slot]);
@@ -115,15 +119,6 @@ bool DeferredUpdates::is_due(const Group& group) const {
   return votes_.are_all() && chunks_[group.first_slot].rounds == votes_.round();
 }
 
-// All squares of the core are there.
-void DeferredUpdates::post_norm(std::uint64_t round) {
-  JobMemory& memory = *parameters_.memory();
-  if (!words_) return memory.norms->post(round, core_);
-  const double squares = words_->ask();
-  std::memcpy(memory.norm_line(core_), &squares, sizeof(squares));
-  asks_ = true;
-}
-
 // Of all gradients of the job. REQUIRES: is_norm_known.
 double DeferredUpdates::take_squares(std::uint64_t round) {
   if (!words_) return parameters_.memory()->norms->sum(round);
@@ -134,7 +129,7 @@ double DeferredUpdates::take_squares(std::uint64_t round) {
 
 // In the midst of a group it is.
 bool DeferredUpdates::is_norm_known() const {
-  if (is_prepared_) return true;
+  if (front_.is_prepared) return true;
   if (words_) return words_->is_known();
   return parameters_.memory()->norms->is_whole(chunks_[groups_[due_.front()].first_slot].rounds);
 }
@@ -152,10 +147,10 @@ VoteOutcome DeferredUpdates::vote(std::uint32_t worker, const Vote& vote) {
 std::optional<std::uint32_t> DeferredUpdates::next_to_direct() {
   if (!is_lamb_) return std::nullopt;
   Group& group = groups_[due_.front()];
-  if (!is_prepared_) prepare(group);
-  is_prepared_ = true;
-  if (leaves_out_round() || directed_ == group.slots) return std::nullopt;
-  return group.first_slot + directed_;
+  if (!front_.is_prepared) prepare(group);
+  front_.is_prepared = true;
+  if (leaves_out_round() || front_.directed == group.slots) return std::nullopt;
+  return group.first_slot + front_.directed;
 }
 
 // Its state has the update from here on, its parameters do not.
@@ -172,7 +167,7 @@ void DeferredUpdates::direct(std::uint32_t slot) {
         parameters_.direct(chunk.place, run, sum + run.offset, hyper);
   }
   const Group& group = groups_[due_.front()];
-  if (++directed_ < group.slots) return;
+  if (++front_.directed < group.slots) return;
   for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
     norms_->find_lamb_trust(key);
   }
@@ -180,13 +175,13 @@ void DeferredUpdates::direct(std::uint32_t slot) {
 
 std::uint32_t DeferredUpdates::take_due() {
   Group& group = groups_[due_.front()];
-  if (!is_prepared_) prepare(group);
-  is_prepared_ = true;
-  const std::uint32_t slot = group.first_slot + taken_;
-  if (++taken_ == group.slots) {
-    is_prepared_ = false;
-    directed_ = 0;
-    taken_ = 0;
+  if (!front_.is_prepared) prepare(group);
+  front_.is_prepared = true;
+  const std::uint32_t slot = group.first_slot + front_.taken;
+  if (++front_.taken == group.slots) {
+    front_.is_prepared = false;
+    front_.directed = 0;
+    front_.taken = 0;
     due_.pop();
   }
   return slot;
@@ -197,10 +192,10 @@ std::uint32_t DeferredUpdates::take_due() {
 void DeferredUpdates::prepare(Group& group) {
   group.summed = 0;
   const ShardChunk& first = chunks_[group.first_slot];
-  clip_ = 1.0F;
+  front_.clip = 1.0F;
   const float gradient_scale = unscaled_hyper(first).gradient_scale;
   if (clip_norm_ > 0.0F) {
-    clip_ = kernels::clip_coefficient(clip_norm_, take_squares(first.rounds), gradient_scale);
+    front_.clip = kernels::clip_coefficient(clip_norm_, take_squares(first.rounds), gradient_scale);
   }
   for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
     is_lamb_ ? norms_->look_at_gradients(key) : norms_->find_trust(key, gradient_scale);
@@ -210,7 +205,7 @@ void DeferredUpdates::prepare(Group& group) {
 Hyper DeferredUpdates::unscaled_hyper(const ShardChunk& chunk) const {
   Hyper hyper = chunk.hyper;
   hyper.gradient_scale /= votes() ? votes_.loss_scale() : scale_.factor;
-  hyper.gradient_scale *= clip_;
+  hyper.gradient_scale *= front_.clip;
   return hyper;
 }
 

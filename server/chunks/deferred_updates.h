@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "common/base/counter.h"
-#include "server/chunks/chunk_parameters.h"
+#include "server/chunks/chunk/chunk_parameters.h"
 #include "server/chunks/norms/key_norms.h"
 #include "server/chunks/norms/norm_words.h"
 #include "server/chunks/rounds/votes.h"
@@ -41,6 +41,7 @@ class DueGroups {
   void push(std::uint32_t group) { ring_[tail_++ & (ring_.size() - 1)] = group; }
   std::uint32_t front() const { return ring_[head_ & (ring_.size() - 1)]; }
   void pop() { ++head_; }
+  void clear() { head_ = tail_; }
 
  private:
   std::vector<std::uint32_t> ring_;
@@ -64,15 +65,12 @@ class DeferredUpdates {
   // The job votes.
   bool votes() const { return scale_.kind == LossScaling::kVoted; }
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
-  // ---- Of a job that clips over several servers ----
-  // Whether norm_line is to be told to all workers, since this was asked last.
-  bool take_question() { return std::exchange(asks_, false); }
-  NormOutcome tell_norm(std::uint32_t worker, double squares) {
-    return words_ ? words_->add(worker, squares) : NormOutcome::kUnasked;
-  }
-  // After kDifferent.
-  std::uint32_t odd_teller() const { return words_->odd_one(); }
+  // Of a job that clips over several servers; null: it does not.
+  NormWords* words() { return words_ ? &*words_ : nullptr; }
+  const NormWords* words() const { return words_ ? &*words_ : nullptr; }
 
+  // Nothing is due any more.
+  void stop() { due_.clear(); }
   bool has_due() const { return !due_.empty() && (clip_norm_ == 0.0F || is_norm_known()); }
   // Has some, or will have when the norm is known.
   bool awaits() const { return !due_.empty(); }
@@ -85,7 +83,7 @@ class DeferredUpdates {
   std::uint32_t take_due();
   // Of the round that is updated nothing is, on no core: by its votes, or since its norm is not
   // finite. REQUIRES: a chunk of it is updated next.
-  bool leaves_out_round() const { return votes_.are_against() || !std::isfinite(clip_); }
+  bool leaves_out_round() const { return votes_.are_against() || !std::isfinite(front_.clip); }
   // False: the update was left out, or a part of it.
   bool update(std::uint32_t slot);
 
@@ -100,9 +98,16 @@ class DeferredUpdates {
     std::uint32_t keys = 0;
   };
 
+  // The first due group.
+  struct Front {
+    bool is_prepared = false;
+    std::uint32_t directed = 0;  // chunks
+    std::uint32_t taken = 0;     // chunks
+    float clip = 1.0F;           // of its round
+  };
+
   bool is_due(const Group& group) const;
   bool is_norm_known() const;
-  void post_norm(std::uint64_t round);
   double take_squares(std::uint64_t round);
   void look_at(std::uint32_t slot);
   void prepare(Group& group);
@@ -120,17 +125,12 @@ class DeferredUpdates {
   const std::shared_ptr<const Plan> plan_;
   const std::vector<std::uint32_t>& ids_;  // of the chunks in it, by slot
   std::optional<NormWords> words_;         // of a norm over several servers
-  bool asks_ = false;
-  float clip_ = 1.0F;                    // of the round that is updated
-  std::vector<Group> groups_;            // in order of their slots
-  std::vector<std::uint32_t> group_of_;  // by slot
-  std::vector<bool> finite_;             // by slot: the sum; lars and lamb look at norms instead
+  std::vector<Group> groups_;              // in order of their slots
+  std::vector<std::uint32_t> group_of_;    // by slot
+  std::vector<bool> finite_;               // by slot: the sum; lars and lamb look at norms instead
   Votes votes_;
   DueGroups due_;
-  // Of the first due group:
-  bool is_prepared_ = false;
-  std::uint32_t directed_ = 0;  // chunks
-  std::uint32_t taken_ = 0;
+  Front front_;
   std::size_t sums_ = 0;
 };
 

@@ -47,6 +47,12 @@ std::string_view reason_of(transport::Loss loss, const Connection& connection) {
   }
 }
 
+// The norm of what is here is to be told to all workers: once.
+bool asks_norm(JobOnCore& job) {
+  NormWords* const words = job.shard.updates.gate()->words();
+  return words != nullptr && words->take_question();
+}
+
 // Of a write that nobody will look at: its staging buffer, where it has one.
 void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
   if (data == nullptr || connection.in_place) return;
@@ -269,6 +275,7 @@ void Core::on_chunk(const Arrival& arrival) {
                                                .hyper = &connection.hyper});
   switch (result) {
     case PushResult::kAccepted:
+    case PushResult::kForbidden:  // the control plane, which looks at the findings, ends the job
       return job.on_taken(slot, arrival);
     case PushResult::kCompleted:
       gathered();
@@ -283,7 +290,7 @@ void Core::on_chunk(const Arrival& arrival) {
       updates_.add(job);
       [[fallthrough]];
     case PushResult::kDeferred:
-      if (job.shard.take_norm_question()) replies_.tell_norm(job);
+      if (asks_norm(job)) replies_.tell_norm(job);
       return gathered();
     case PushResult::kOpened:
       graces_.await_quorum(job, slot);
@@ -328,6 +335,7 @@ void Core::refuse(Connection& connection, PushResult result) {
                        "it pushed a chunk before it had the reply to its last push of it");
     case PushResult::kBadHyper:  // of replies only
     case PushResult::kAccepted:  // and these are taken
+    case PushResult::kForbidden:
     case PushResult::kCompleted:
     case PushResult::kGathered:
     case PushResult::kGoesUp:

@@ -58,10 +58,10 @@ Status Core::enter(OneLane& lane, Connection& connection, Peer peer) {
   PriceList::Kind kind = job.kind;
   kind.transport = connection.endpoint;
   // What a byte of these takes is no measure for others.
-  const bool has_own = job.shard.rounds() != nullptr || job.shard.compresses_racks();
+  const bool has_own = job.shard.members.rounds() != nullptr || job.compresses_racks();
   connection.prices = has_own ? &job.own_prices : &turns_.prices.of(kind);
   if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
-  PushChecks* const checks = job.shard.checks();
+  PushChecks* const checks = job.shard.reader.checks();
   if (checks != nullptr && connection.in_place) {
     checks->read_from(connection.worker, connection.window, connection.window_layout);
   }
@@ -126,20 +126,19 @@ Status Core::connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmCon
 Status Core::connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                            std::byte* window, std::shared_ptr<const WindowLayout> layout) {
   auto connection = std::make_unique<Connection>(job, worker, window, std::move(layout));
-  connection->sparse_replies = job->shard.may_write_changes(peer.peer.window_bytes);
+  connection->sparse_replies = job->shard.updates.replies.may_write_changes(peer.peer.window_bytes);
   return attach(*verbs_, std::move(connection), std::move(peer), job->connections[worker]);
 }
 
 namespace {
 std::unique_ptr<Connection> connection_to(JobOnCore* job, const RackAbove& above) {
-  RackSums& racks = *job->shard.racks();
-  auto connection =
-      std::make_unique<Connection>(job, racks.place().seat_of(above.rack, job->workers));
+  const std::uint32_t seat = job->shard.racks->place().seat_of(above.rack, job->workers);
+  auto connection = std::make_unique<Connection>(job, seat);
   connection->role = PeerRole::kRackAbove;
   connection->sparse_replies = false;  // it is sent sums
   connection->counters = &job->above_counters[above.rack];
   connection->epoch = above.epoch;
-  connection->words = racks.words();
+  connection->words = job->shard.exchange->words();
   return connection;
 }
 }  // namespace
@@ -156,7 +155,7 @@ Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::Shm
 
 Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::VerbsConnection peer,
                           std::shared_ptr<const WindowLayout> layout) {
-  call([&] { job->shard.replies_land_unseen = true; });
+  call([&] { job->shard.exchange->replies_land_unseen = true; });
   auto connection = connection_to(job, above);
   connection->window_layout = std::move(layout);
   return attach(*verbs_, std::move(connection), std::move(peer), job->above[above.rack]);

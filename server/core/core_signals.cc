@@ -31,8 +31,9 @@ void Core::on_hyper(const Arrival& arrival) {
   }
   connection.hyper = hyper;
   Shard& shard = connection.job->shard;
-  if (QuorumRounds* const rounds = shard.rounds()) rounds->hypers.heard_from(connection.worker);
-  if (shard.racks() != nullptr) replies_.pass_on_hyper(connection);
+  if (QuorumRounds* const rounds = shard.members.rounds())
+    rounds->hypers.heard_from(connection.worker);
+  if (shard.racks) replies_.pass_on_hyper(connection);
 }
 
 void Core::on_vote(const Arrival& arrival) {
@@ -44,7 +45,7 @@ void Core::on_vote(const Arrival& arrival) {
   Vote vote;
   std::memcpy(&vote, arrival.data, sizeof(vote));  // once: the worker may still write to it
   const VoteOutcome outcome = job.shard.vote(connection.worker, vote);
-  if (RackSums* const racks = job.shard.racks(); racks != nullptr && racks->have_voted()) {
+  if (auto& racks = job.shard.racks; racks && racks->have_voted()) {
     replies_.go_up(job, racks->take_vote());
   }
   switch (outcome) {
@@ -78,7 +79,7 @@ void Core::on_norm(const Arrival& arrival) {
     case NormOutcome::kAccepted:
       return;
     case NormOutcome::kKnown:
-      if (job.shard.has_due()) updates_.add(job);
+      if (job.shard.updates.has_due()) updates_.add(job);
       return;
     case NormOutcome::kStopped:
       return drops_.count(Drop::kLateWrite);
@@ -90,7 +91,8 @@ void Core::on_norm(const Arrival& arrival) {
     case NormOutcome::kDuplicate:
       return drop_peer(connection, Drop::kBadNorm, "it told the norm twice in one round");
     case NormOutcome::kDifferent:
-      return drop_peer(*job.connections[job.shard.odd_teller()], Drop::kBadNorm,
+      return drop_peer(*job.connections[job.shard.updates.gate()->words()->odd_one()],
+                       Drop::kBadNorm,
                        "it told another norm of all gradients than the other workers");
   }
 }

@@ -9,13 +9,13 @@ std::uint64_t DueGraces::in(std::uint32_t ms) const {
 }
 
 void DueGraces::await_quorum(JobOnCore& job, std::uint32_t slot) {
-  QuorumRounds& rounds = *job.shard.rounds();
+  QuorumRounds& rounds = *job.shard.members.rounds();
   rounds.waits.push(slot, in(rounds.policy().patience_ms));
   add(job);
 }
 
 void DueGraces::begin_grace(JobOnCore& job, std::uint32_t slot) {
-  QuorumRounds& rounds = *job.shard.rounds();
+  QuorumRounds& rounds = *job.shard.members.rounds();
   rounds.waits.remove(slot);
   rounds.graces.push(slot, in(rounds.policy().grace_ms));
   add(job);
@@ -31,14 +31,14 @@ bool DueGraces::run() {
   bool any = false;
   for (JobOnCore* const job : jobs_) any = run(*job) || any;
   std::erase_if(jobs_, [](JobOnCore* job) {
-    job->in_grace = !job->shard.stopped() && job->shard.rounds()->has_ends();
+    job->in_grace = !job->shard.stopped() && job->shard.members.rounds()->has_ends();
     return !job->in_grace;
   });
   return any;
 }
 
 bool DueGraces::run(JobOnCore& job) {
-  const QuorumRounds& rounds = *job.shard.rounds();
+  const QuorumRounds& rounds = *job.shard.members.rounds();
   const std::uint64_t start = turns_.now();
   std::uint64_t now = start;
   bool any = false;
@@ -62,7 +62,7 @@ std::chrono::milliseconds DueGraces::rest(std::chrono::milliseconds longest) con
   const std::uint64_t now = turns_.now();
   milliseconds rest = longest;
   for (const JobOnCore* const job : jobs_) {
-    const QuorumRounds& rounds = *job->shard.rounds();
+    const QuorumRounds& rounds = *job->shard.members.rounds();
     if (!rounds.has_ends()) continue;
     const std::uint64_t left = rounds.first_end() > now ? rounds.first_end() - now : 0;
     const std::uint64_t ms = turns_.rate().nanoseconds_of(left) / 1'000'000 + 1;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/transport/transport.h"
-#include "server/chunks/connection.h"
+#include "server/connections/connection.h"
 #include "server/core/core_thread.h"
 
 namespace phub::server {

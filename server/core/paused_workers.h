@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "server/chunks/connection.h"
+#include "server/connections/connection.h"
 
 namespace phub::server {
 

@@ -28,8 +28,8 @@ constexpr Batching kInPlace{32, 16};
 void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   chunks_completed.add(1);
   if (!job.shard.is_plain()) {
-    if (job.shard.rounds() != nullptr) return release(job, slot);
-    if (job.shard.racks() != nullptr) return complete_below(job, slot);
+    if (job.shard.members.rounds() != nullptr) return release(job, slot);
+    if (job.shard.racks) return complete_below(job, slot);
     if (job.tcp_streams > 1) return complete_on_streams(job, slot);
   }
   for (const auto& connection : job.connections) {
@@ -49,7 +49,7 @@ void Replies::complete_on_streams(JobOnCore& job, std::uint32_t slot) {
 }
 
 void Replies::release(JobOnCore& job, std::uint32_t slot) {
-  for (const std::uint32_t worker : job.shard.rounds()->released()) {
+  for (const std::uint32_t worker : job.shard.members.rounds()->released()) {
     const auto& connection = job.connections[worker];
     if (!connection || connection->lost) continue;
     Connection& carrier = connection->carrier(slot);
@@ -60,7 +60,7 @@ void Replies::release(JobOnCore& job, std::uint32_t slot) {
 
 // Of a job of several racks: this one's workers, and the racks that have pushed the chunk here.
 void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
-  const RackSums& racks = *job.shard.racks();
+  const RackSums& racks = *job.shard.racks;
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
     if (!racks.pushes(connection->worker, job.shard.chunk(slot))) continue;
@@ -79,7 +79,7 @@ void Replies::tell_norm(JobOnCore& job) {
 
 void Replies::go_up(JobOnCore& job, std::uint32_t slot) {
   const std::uint32_t tree = job.shard.chunk(slot).tree;
-  const auto& connection = job.above[job.shard.racks()->place().above(tree)];
+  const auto& connection = job.above[job.shard.racks->place().above(tree)];
   if (!connection || connection->lost) return;
   connection->replies.insert(slot);
   mark(*connection);
@@ -96,7 +96,7 @@ void Replies::go_up(JobOnCore& job, const Vote& vote) {
 
 void Replies::pass_on_hyper(const Connection& from) {
   JobOnCore& job = *from.job;
-  const RackPlace& place = job.shard.racks()->place();
+  const RackPlace& place = job.shard.racks->place();
   const bool is_worker = from.role == PeerRole::kWorker;
   if (is_worker && from.worker != 0) return;
   const std::uint32_t rack = is_worker ? place.own() : place.rack_at(from.worker, job.workers);
@@ -150,11 +150,12 @@ std::size_t Replies::take_replies(Connection& connection, std::span<Write> write
   std::size_t count = 0;
   while (count < writes.size() && !connection.replies.empty()) {
     const std::uint32_t slot = connection.replies.pop_min();
-    const auto payload = job.shard.reply(slot);
+    const ShardChunk& chunk = job.shard.chunk(slot);
+    const auto payload = job.shard.updates.parameters.published(chunk.place);
     job.times.replying(slot, now, turns_.rate());
     writes[count++] = {.data = payload.data(),
                        .bytes = static_cast<std::uint32_t>(payload.size()),
-                       .immediate = wire::reply(slot, job.epoch, job.shard.was_skipped(slot))};
+                       .immediate = wire::reply(slot, job.epoch, chunk.skipped)};
   }
   return count;
 }
@@ -164,7 +165,7 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
   std::size_t count = 0;
   while (count < writes.size() && !connection.replies.empty()) {
     const std::uint32_t slot = connection.replies.pop_min();
-    const auto sum = connection.job->shard.sum_for_above(slot);
+    const auto sum = connection.job->shard.exchange->sum_to_push(slot);
     writes[count++] = {.data = sum.data(),
                        .bytes = static_cast<std::uint32_t>(sum.size()),
                        .immediate = wire::immediate(slot, connection.epoch)};
@@ -172,13 +173,15 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
   return count;
 }
 
-// Of those that are smaller so, what changed alone (server/chunks/sparse/sparse_replies.h).
+// Of those that are smaller so, what changed alone (server/chunks/chunk/sparse_replies.h).
 void Replies::shorten(const Connection& connection, std::span<Write> replies) {
   const Shard& shard = connection.job->shard;
   const bool is_worker = connection.role == PeerRole::kWorker;
   for (Write& reply : replies) {
     const std::uint32_t slot = wire::reply_slot_of(reply.immediate);
-    const auto payload = is_worker ? shard.smallest_reply(slot) : shard.reply_below(slot);
+    const auto payload =
+        is_worker ? shard.updates.replies.smallest(slot) : shard.exchange->reply_below(slot);
+    if (payload.empty()) continue;  // initial parameters, which go down as they are
     reply.data = payload.data();
     reply.bytes = static_cast<std::uint32_t>(payload.size());
   }
@@ -193,10 +196,7 @@ void Replies::send_word(Connection& connection) {
                  .bytes = sizeof(value),
                  .immediate = wire::immediate(slot, connection.epoch)};
   };
-  const auto norm = connection.job->shard.norm_word();
-  Write write{.data = norm.data(),
-              .bytes = static_cast<std::uint32_t>(norm.size()),
-              .immediate = wire::immediate(wire::kNormSlot, connection.epoch)};
+  Write write;
   std::uint8_t sent = Connection::kNorm;
   if ((connection.owed & Connection::kHyper) != 0) {
     write = word(connection.hyper, wire::kHyperSlot);
@@ -204,6 +204,11 @@ void Replies::send_word(Connection& connection) {
   } else if ((connection.owed & Connection::kVote) != 0) {
     write = word(connection.vote, wire::kVoteSlot);
     sent = Connection::kVote;
+  } else {
+    const auto norm = connection.job->shard.updates.gate()->words()->line();
+    write = {.data = norm.data(),
+             .bytes = static_cast<std::uint32_t>(norm.size()),
+             .immediate = wire::immediate(wire::kNormSlot, connection.epoch)};
   }
   connection.owed &= static_cast<std::uint8_t>(~sent);
   const std::uint64_t start = turns_.now();

@@ -75,7 +75,7 @@ std::byte* place_for_rack(Connection& connection, std::uint32_t immediate, std::
   if (connection.role == PeerRole::kRackAbove) {
     return shard.place_of_reply(connection.worker, wire::reply_slot_of(immediate), bytes);
   }
-  const bool is_right = shard.may_push_sum(wire::slot_of(immediate), bytes);
+  const bool is_right = shard.exchange->may_push(wire::slot_of(immediate), bytes);
   return is_right ? connection.job->staging->take_for_push() : nullptr;
 }
 }  // namespace
@@ -88,7 +88,8 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
     return connection.arriving.data() + wire::offset_in_line(slot);
   }
   if (connection.role != PeerRole::kWorker) return place_for_rack(connection, immediate, bytes);
-  const bool is_right = connection.carries(slot) && connection.job->shard.may_push(slot, bytes);
+  const bool is_right =
+      connection.carries(slot) && connection.job->shard.reader.may_push(slot, bytes);
   return is_right ? connection.job->staging->take_for_push() : nullptr;
 }
 
@@ -98,7 +99,7 @@ std::byte* TcpLane::acquire_checked(transport::PeerId peer, std::uint32_t immedi
   const Connection& connection = *connections[peer];
   const std::uint32_t slot = wire::slot_of(immediate);
   const bool is_right = connection.role == PeerRole::kWorker && connection.carries(slot);
-  if (!is_right || !connection.job->shard.may_push_checked(slot, bytes)) return nullptr;
+  if (!is_right || !connection.job->shard.reader.may_push_checked(slot, bytes)) return nullptr;
   std::byte* const place = connection.job->staging->take_for_push();
   if (place != nullptr) std::memcpy(place + bytes, &checksum, sizeof(checksum));
   return place;

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "common/base/ticks.h"
-#include "server/chunks/connection.h"
+#include "server/connections/connection.h"
 #include "server/sharing/fair_share.h"
 #include "server/sharing/price_list.h"
 

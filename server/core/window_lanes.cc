@@ -29,7 +29,7 @@ std::byte* WindowLane::place_of_reply(const Connection& connection, std::uint32_
   const std::uint32_t slot = wire::reply_slot_of(immediate);
   std::byte* const place = shard.place_of_reply(connection.worker, slot, bytes);
   if (place == nullptr || connection.window == nullptr) return place;
-  return connection.window + shard.offset_here(slot);
+  return connection.window + shard.updates.replies.offset_here(slot);
 }
 
 Result<std::unique_ptr<ShmLane>> ShmLane::create(std::uint32_t max_connections) {
@@ -55,10 +55,11 @@ std::uint64_t VerbsLane::offset(transport::PeerId peer, const transport::Write& 
   const std::uint32_t slot = wire::slot_of(write.immediate);
   if (connection.role != PeerRole::kRackAbove) {
     const Shard& shard = connection.job->shard;
-    if (slot == wire::kNormSlot) return shard.norm_landing();
+    if (slot == wire::kNormSlot) return shard.updates.gate()->words()->landing();
     const std::uint32_t chunk = wire::reply_slot_of(write.immediate);
+    const ChunkReplies& replies = shard.updates.replies;
     const bool is_whole = !connection.sparse_replies || write.bytes == shard.push_bytes(chunk);
-    return is_whole ? shard.reply_offset(chunk) : shard.changes_landing(chunk);
+    return is_whole ? replies.offset(chunk) : replies.changes_offset(chunk);
   }
   return wire::is_control(slot) ? wire::offset_in_line(slot)
                                 : connection.window_layout->slots[slot];

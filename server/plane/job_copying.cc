@@ -77,8 +77,8 @@ Result<bool> JobCopying::copy_some(const JobOnCores& on_cores) {
   std::uint64_t pause_ticks = 0;
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     cores_[i]->call([&] {
-      left += on_cores[i]->shard.copying.copy_some(kChunksPerStep);
-      pause_ticks = std::max(pause_ticks, on_cores[i]->shard.copying.spent());
+      left += on_cores[i]->shard.updates.copying.copy_some(kChunksPerStep);
+      pause_ticks = std::max(pause_ticks, on_cores[i]->shard.updates.copying.spent());
     });
   }
   rest_ = left == left_ ? std::min(2 * rest_, kRestMax) : kRestMin;
@@ -109,7 +109,7 @@ Result<bool> JobCopying::begin(const JobOnCores& on_cores) {
   std::vector<char> accepted(cores_.size(), 0);
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     if (copy_->round < first) break;
-    cores_[i]->call([&] { accepted[i] = on_cores[i]->shard.copying.begin(copy_) ? 1 : 0; });
+    cores_[i]->call([&] { accepted[i] = on_cores[i]->shard.updates.copying.begin(copy_) ? 1 : 0; });
   }
   if (std::count(accepted.begin(), accepted.end(), 1) == static_cast<long>(cores_.size())) {
     return true;
@@ -126,7 +126,7 @@ Result<bool> JobCopying::begin(const JobOnCores& on_cores) {
 
 void JobCopying::end(const JobOnCores& on_cores) const {
   for (std::size_t i = 0; i < cores_.size(); ++i)
-    cores_[i]->call([&] { on_cores[i]->shard.copying.end(); });
+    cores_[i]->call([&] { on_cores[i]->shard.updates.copying.end(); });
 }
 
 }  // namespace phub::server

@@ -17,7 +17,7 @@ namespace {
 
 CoreJobCounters counters_of(const JobOnCore& job, const TickRate& rate) {
   CoreJobCounters counters{.job_id = job.job_id,
-                           .chunks_completed = job.shard.chunks_completed.value(),
+                           .chunks_completed = job.shard.updates.chunks_completed.value(),
                            .busy_nanoseconds = rate.nanoseconds_of(job.times.busy.value()),
                            .queued_pushes = job.arrivals.length()};
   for (const auto* const peers : {&job.worker_counters, &job.above_counters}) {

@@ -33,15 +33,16 @@ void add_quorum(const QuorumRounds& rounds, QuorumCounters& counters) {
 
 void add_counters(const JobOnCore& on_core, const RackPlace& place, JobCounters& counters) {
   counters.chunks += on_core.shard.chunks();
-  counters.chunks_completed += on_core.shard.chunks_completed.value();
+  counters.chunks_completed += on_core.shard.updates.chunks_completed.value();
   counters.staging_bytes += on_core.staging->touched_bytes();
   // Each core counts the rounds that are skipped on all of them.
-  counters.rounds_skipped = std::max(counters.rounds_skipped, on_core.shard.skipped.rounds.value());
-  counters.updates_skipped += on_core.shard.skipped.updates.value();
+  counters.rounds_skipped =
+      std::max(counters.rounds_skipped, on_core.shard.updates.skipped.rounds.value());
+  counters.updates_skipped += on_core.shard.updates.skipped.updates.value();
   counters.queued_pushes += on_core.arrivals.length();
   counters.push_to_reply.add(on_core.times.push_to_reply.counts());
   counters.wait_for_slowest.add(on_core.times.wait_for_slowest.counts());
-  if (const QuorumRounds* const rounds = on_core.shard.rounds()) {
+  if (const QuorumRounds* const rounds = on_core.shard.members.rounds()) {
     add_quorum(*rounds, counters.quorum);
   }
   counters.workers.resize(on_core.workers);
@@ -161,7 +162,7 @@ void PlaneJob::detach() {
 
 std::uint64_t PlaneJob::touched_bytes() const {
   std::uint64_t elements = 0;
-  for (const auto& on_core : on_cores_) elements += on_core->shard.elements_touched.value();
+  for (const auto& on_core : on_cores_) elements += on_core->shard.updates.elements_touched.value();
   return elements * memory_->element_bytes() + bookkeeping_bytes_;
 }
 
@@ -212,9 +213,9 @@ JobCounters PlaneJob::counters() const {
   JobCounters counters;
   counters.rounds_before = layout_.rounds_before;
   for (const auto& on_core : on_cores_) add_counters(*on_core, layout_.rack, counters);
-  counters.values = found_by<WorkerValues>([](const Shard& shard) { return shard.watch(); });
+  counters.values = found_by<WorkerValues>([](const Shard& shard) { return shard.reader.watch(); });
   counters.corruption =
-      found_by<WorkerCorruption>([](const Shard& shard) { return shard.checks(); });
+      found_by<WorkerCorruption>([](const Shard& shard) { return shard.reader.checks(); });
   counters.reserved_page_bytes = memory_->reserved_page_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, memory] : verbs_) {

@@ -32,7 +32,7 @@ void round(CoreRig& rig) {
 }
 
 std::uint64_t found_of(CoreRig& rig, std::uint32_t worker) {
-  return rig.shard().checks()->workers()[worker].pushes;
+  return rig.shard().reader.checks()->workers()[worker].pushes;
 }
 
 TEST_CASE("honest rounds are complete, whatever the transport") {
@@ -45,7 +45,7 @@ TEST_CASE("honest rounds are complete, whatever the transport") {
       }
       round(rig);
     }
-    CHECK(rig.shard().checks()->findings.value() == 0);
+    CHECK(rig.shard().reader.checks()->findings.value() == 0);
     CHECK(rig.reason().empty());
   }
 }
@@ -56,17 +56,17 @@ TEST_CASE("a worker that lies about a checksum is the one that is found") {
       CAPTURE(transport, liar);
       CoreRig rig = rig_of(transport);
       round(rig);
-      const std::uint64_t completed = rig.shard().chunks_completed.value();
+      const std::uint64_t completed = rig.shard().updates.chunks_completed.value();
       rig.worker(liar).checksums()[5] ^= 1;
       rig.push_chunk(5);
       rig.run();
       CHECK(rig.drops(Drop::kBadChecksum) == 1);
       CHECK(rig.shard().stopped());
-      CHECK(rig.shard().chunks_completed.value() == completed);
+      CHECK(rig.shard().updates.chunks_completed.value() == completed);
       CHECK(rig.waiting_replies() == 0);
       for (std::uint32_t w = 0; w < rig.workers(); ++w)
         CHECK(found_of(rig, w) == (w == liar ? 1U : 0U));
-      CHECK(rig.shard().checks()->workers()[liar].round == 1);
+      CHECK(rig.shard().reader.checks()->workers()[liar].round == 1);
       CHECK(rig.reason().empty());  // nobody lost its connection: the control plane ends the job
       rig.push_chunk(6);
       rig.run();
@@ -86,7 +86,7 @@ TEST_CASE("who pushes a chunk twice is dropped, right checksum or wrong") {
       rig.push_slot(2, 7);
       CHECK(rig.drops(Drop::kDuplicatePush) == 1);
       CHECK(rig.reason() == "it pushed a chunk twice in one round");
-      CHECK(rig.shard().checks()->findings.value() == 0);
+      CHECK(rig.shard().reader.checks()->findings.value() == 0);
     }
   }
 }

@@ -55,7 +55,7 @@ TEST_CASE("the others wait for one that stops as long as the grace, and no longe
   // What it had begun comes late.
   job.push(2, 0, 4.0F);
   CHECK(rig.replies(job, 2).size() == 1);
-  CHECK(job.on_core->shard.rounds()->late()[2].dropped.value() == 1);
+  CHECK(job.on_core->shard.members.rounds()->late()[2].dropped.value() == 1);
   CHECK(job.on_core->staging->in_use() == 0);
 }
 

@@ -1,5 +1,5 @@
 // What a rack's server sends and keeps back of a sum: together they are the sum.
-#include "server/chunks/sparse/rack_compression.h"
+#include "server/chunks/racks/rack_compression.h"
 
 #include <cmath>
 #include <limits>

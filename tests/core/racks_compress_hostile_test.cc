@@ -58,7 +58,7 @@ struct Beset {
   void push_up() {
     rig.push(0, slot_of_root(2));
     run();
-    REQUIRE(rig.job(0).shard.chunk(slot_of_root(2)).is_above);
+    REQUIRE(rig.job(0).shard.chunk(slot_of_root(2)).is_above());
   }
   void check_ended(Drop cause, std::string_view reason) {
     CHECK(rig.core(0).drops().value(cause) == 1);

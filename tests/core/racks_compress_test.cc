@@ -130,7 +130,7 @@ std::vector<std::shared_ptr<server::JobCopy>> begin_copies(RacksRig& rig, unsign
   for (std::uint32_t rack = 0; rack < rig.racks(); ++rack) {
     copies.push_back(std::move(*server::JobCopy::create(*rig.plan, 0, arrays)));
     copies.back()->round = round;
-    REQUIRE(rig.job(rack).shard.copying.begin(copies.back()));
+    REQUIRE(rig.job(rack).shard.updates.copying.begin(copies.back()));
   }
   return copies;
 }
@@ -229,16 +229,16 @@ TEST_CASE("what is kept back is in copies, and a restored job goes on with its b
   rig.worker(0, 0).push(0, RacksRig::epoch(0));
   for (int i = 0; i < 100; ++i) rig.run_once();
   for (std::uint32_t rack = 0; rack < rig.racks(); ++rack) {
-    REQUIRE(rig.job(rack).shard.copying.copy_some(1000) == 0);
-    rig.job(rack).shard.copying.end();
+    REQUIRE(rig.job(rack).shard.updates.copying.copy_some(1000) == 0);
+    rig.job(rack).shard.updates.copying.end();
   }
   // The rack's rest of the round under way does not hold yet. So a copy that begins now has the
   // bits of the one that began before.
   const auto late = std::move(*server::JobCopy::create(*rig.plan, 0, 2));
   late->round = 4;
-  REQUIRE(rig.job(0).shard.copying.begin(late));
-  REQUIRE(rig.job(0).shard.copying.copy_some(1000) == 0);
-  rig.job(0).shard.copying.end();
+  REQUIRE(rig.job(0).shard.updates.copying.begin(late));
+  REQUIRE(rig.job(0).shard.updates.copying.copy_some(1000) == 0);
+  rig.job(0).shard.updates.copying.end();
   const std::size_t bytes = late->arena.elements() * sizeof(float);
   CHECK(std::memcmp(late->parameters->data(), copies[0]->parameters->data(), bytes) == 0);
   CHECK(std::memcmp(late->state->data(), copies[0]->state->data(), 2 * bytes) == 0);

@@ -48,7 +48,7 @@ class RepliedChunk {
     if (keeps_rest()) round_sum();
     rig_.send_as_stranger(std::span(frame).first(bytes));
     settle();
-    auto& copying = rig_.job(0).shard.copying;
+    auto& copying = rig_.job(0).shard.updates.copying;
     copy_->round = std::max<std::uint64_t>(1, rig_.job(0).shard.rounds_to_copy(1));
     if (!copying.begin(copy_)) return 0;
     copying.copy_some(kAll);
@@ -162,7 +162,7 @@ TEST_CASE("what rounding leaves of sums is in copies, and a restored job goes on
   std::vector<std::shared_ptr<server::JobCopy>> copies;
   for (unsigned round = 0; round < 4; ++round) play(straight, round);
   for (std::uint32_t rack = 0; rack < straight.racks(); ++rack) {
-    auto& copying = straight.job(rack).shard.copying;
+    auto& copying = straight.job(rack).shard.updates.copying;
     copies.push_back(
         std::move(*server::JobCopy::create(*straight.plan, 0, state_arrays(options.rule) + 1)));
     copies.back()->round = 4;

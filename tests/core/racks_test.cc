@@ -203,7 +203,7 @@ TEST_CASE("a reply from a rack that is not above its chunk is dropped", "[racks]
   while (rig.root(rig.plan->chunks[slot]) != 1) ++slot;
   rig.push(0, slot);
   for (int i = 0; i < 100; ++i) rig.run_once();
-  REQUIRE(rig.job(0).shard.chunk(slot).is_above);
+  REQUIRE(rig.job(0).shard.chunk(slot).is_above());
   rig.reply_as_stranger(slot);
   for (int i = 0; i < 100; ++i) rig.run_once();
   CHECK(rig.worker(0, 0).replies == 0);
@@ -234,7 +234,7 @@ TEST_CASE("a rack that is lost stops its job in the others", "[racks]") {
     CHECK(rig.job(rack).shard.stopped());
     const auto event = rig.core(rack).next_event();
     REQUIRE(event);
-    CHECK(event->worker == rig.job(rack).shard.racks()->place().seat_of(1, 1));
+    CHECK(event->worker == rig.job(rack).shard.racks->place().seat_of(1, 1));
   }
 }
 

@@ -51,7 +51,7 @@ TEST_CASE("a worker that is alone stages what is read at once") {
     }
     rig.core->run_once();
   }
-  CHECK(job.on_core->shard.chunks_completed.value() == 300);
+  CHECK(job.on_core->shard.updates.chunks_completed.value() == 300);
   CHECK(job.on_core->staging->touched_bytes() <= server::bytes_of_staging(job.layout));
   CHECK(server::bytes_of_staging(job.layout) < std::size_t{2} << 20);
 }

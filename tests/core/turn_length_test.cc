@@ -28,14 +28,14 @@ TEST_CASE("a job that is alone is served for a turn at a time, whatever waits") 
   job.push(0, 0);
   std::uint64_t most = 0;
   std::uint64_t before = 0;
-  for (int rounds = 0; rounds < 10'000 && on_core.shard.chunks_completed.value() < kChunks;
+  for (int rounds = 0; rounds < 10'000 && on_core.shard.updates.chunks_completed.value() < kChunks;
        ++rounds) {
     CHECK(rig.core->run_once());
-    const std::uint64_t now = on_core.shard.chunks_completed.value();
+    const std::uint64_t now = on_core.shard.updates.chunks_completed.value();
     most = std::max(most, now - before);
     before = now;
   }
-  CHECK(on_core.shard.chunks_completed.value() == kChunks);
+  CHECK(on_core.shard.updates.chunks_completed.value() == kChunks);
   CHECK(most <= 128);  // ten looks at the clock
 }
 

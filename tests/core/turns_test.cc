@@ -152,7 +152,8 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
     if (slot != 10 && slot != 60 && slot != 100) job.push_later(1, slot);
   }
-  for (int rounds = 0; rounds < 100'000 && job.on_core->shard.chunks_completed.value() < kChunks;
+  for (int rounds = 0;
+       rounds < 100'000 && job.on_core->shard.updates.chunks_completed.value() < kChunks;
        ++rounds) {
     for (const std::uint32_t worker : {0U, 1U}) {
       job.pump(worker);
@@ -160,7 +161,7 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
     }
     rig.core->run_once();
   }
-  REQUIRE(job.on_core->shard.chunks_completed.value() == kChunks);
+  REQUIRE(job.on_core->shard.updates.chunks_completed.value() == kChunks);
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
   for (int rounds = 0; rounds < 2000; ++rounds) {
     job.pump(0);

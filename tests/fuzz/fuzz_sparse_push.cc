@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/protocol/sparse_push.h"
-#include "server/chunks/sparse/rack_compression.h"
+#include "server/chunks/racks/rack_compression.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kHeader = 3;

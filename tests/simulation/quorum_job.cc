@@ -127,7 +127,7 @@ std::uint32_t QuorumJob::fewest_pushed(std::uint32_t slot) const {
 
 float QuorumJob::value_of(std::uint32_t slot) const {
   float value = 0.0F;
-  std::memcpy(&value, streams_.on_core->shard.reply(slot).data(), sizeof(value));
+  std::memcpy(&value, streams_.on_core->shard.updates.replies.whole(slot).data(), sizeof(value));
   return value;
 }
 
@@ -152,7 +152,7 @@ std::string QuorumJob::on_lost(const server::LossEvent& event) {
 std::string QuorumJob::check() {
   const server::Shard& shard = streams_.on_core->shard;
   const auto workers = static_cast<std::uint32_t>(workers_.size());
-  const bool is_whole = shard.rounds()->counters.impatient.value() == 0 &&
+  const bool is_whole = shard.members.rounds()->counters.impatient.value() == 0 &&
                         std::none_of(workers_.begin(), workers_.end(),
                                      [](const Worker& worker) { return worker.gone; });
   for (std::uint32_t slot = 0; slot < shard.chunks(); ++slot) {
@@ -177,7 +177,7 @@ std::string QuorumJob::check_turns() const {
       return name() + ": two workers have their turn with chunk " + std::to_string(slot);
     }
   }
-  const auto& late = streams_.on_core->shard.rounds()->late();
+  const auto& late = streams_.on_core->shard.members.rounds()->late();
   const auto is_late = [](const server::LateCounters& worker) {
     return std::any_of(worker.pushes.begin() + 1, worker.pushes.end(),
                        [](const Counter& pushes) { return pushes.value() > 0; });
@@ -192,7 +192,7 @@ std::string QuorumJob::check_end() {
   // Rounds that were due when the last worker went: a core does not end them, for nobody reads
   // them.
   server::Shard& shard = streams_.on_core->shard;
-  while (!shard.rounds()->due.empty()) shard.end_round();
+  while (!shard.members.rounds()->due.empty()) shard.end_round();
   if (streams_.on_core->staging->in_use() > 0) return name() + ": buffers of nothing are in use";
   std::uint64_t lost = 0;
   std::uint64_t dropped = 0;
@@ -200,7 +200,7 @@ std::string QuorumJob::check_end() {
     for (std::uint32_t slot = 0; slot < options_.shape.chunks; ++slot) {
       lost += options_.pushes - digit_of(value_of(slot), index);
     }
-    dropped += shard.rounds()->late()[index].dropped.value();
+    dropped += shard.members.rounds()->late()[index].dropped.value();
   }
   if (lost != dropped) {
     return name() + ": " + std::to_string(lost) + " pushes are in no round, but " +

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/chunks/job_on_core.h"
+#include "server/connections/job_on_core.h"
 #include "tests/simulation/racks_rounds.h"
 #include "tests/simulation/random.h"
 
@@ -25,19 +25,19 @@ class RackCopies {
   std::string step(Random& random, RacksRounds& rounds) {
     if (!copy_ || shard_.stopped()) return {};
     if (is_under_way_) {
-      left_ = shard_.copying.copy_some(random.between(1, 4));
+      left_ = shard_.updates.copying.copy_some(random.between(1, 4));
       return left_ == 0 ? finish(rounds) : std::string();
     }
     if (!random.one_in(3)) return {};
     copy_->round = std::max<std::uint64_t>(1, shard_.rounds_to_copy(1)) + random.below(2);
-    is_under_way_ = shard_.copying.begin(copy_);
+    is_under_way_ = shard_.updates.copying.begin(copy_);
     return is_under_way_ ? std::string() : "no copy begins at round " + round();
   }
 
   // When `last` is the job's last round, and over.
   std::string end(RacksRounds& rounds, std::uint32_t last) {
     if (!is_under_way_ || shard_.stopped()) return {};
-    left_ = shard_.copying.copy_some(shard_.chunks());
+    left_ = shard_.updates.copying.copy_some(shard_.chunks());
     if (left_ == 0) return finish(rounds);
     if (copy_->round > last) return {};
     return "a copy of round " + round() + " does not end: " + std::to_string(left_) + " chunks";
@@ -47,7 +47,7 @@ class RackCopies {
   std::string round() const { return std::to_string(copy_->round); }
 
   std::string finish(RacksRounds& rounds) {
-    shard_.copying.end();
+    shard_.updates.copying.end();
     is_under_way_ = false;
     for (std::uint32_t slot = 0; slot < shard_.chunks(); ++slot) {
       const Chunk& chunk = plan_.chunks[slot];

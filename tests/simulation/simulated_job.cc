@@ -184,7 +184,7 @@ std::string SimulatedJob::check() {
   worked_ = worked;
   if (unserved_ > kUnservedMost) return who + "awake, and not served";
   if (has_died_) return {};
-  const std::uint64_t complete = on_core.shard.chunks_completed.value() * workers_.size();
+  const std::uint64_t complete = on_core.shard.updates.chunks_completed.value() * workers_.size();
   // A push is in a buffer, or several are in one; a sum is the first one's.
   if (complete > begun_) return who + "more is complete than was pushed";
   if (on_core.staging->in_use() > begun_ - complete + stale_)

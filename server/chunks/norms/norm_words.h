@@ -8,8 +8,12 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "server/chunks/rounds/worker_sets.h"
@@ -28,17 +32,26 @@ enum class NormOutcome {
 
 class NormWords {
  public:
-  NormWords(std::uint32_t workers, std::size_t chunks)
-      : squares_(chunks), words_(workers), told_(1, workers) {}
+  // `line`: where workers' replies may have it, sizeof(double) bytes; outlives this. `landing`:
+  // where a worker has a place for it, in bytes from its parameters on.
+  NormWords(std::uint32_t workers, std::size_t chunks, std::byte* line, std::uint64_t landing)
+      : squares_(chunks), words_(workers), told_(1, workers), line_(line), landing_(landing) {}
+
+  // What is told to each worker, and where it lands.
+  std::span<const std::byte> line() const { return {line_, sizeof(own_)}; }
+  std::uint64_t landing() const { return landing_; }
+  // Whether `line` is to be told to all workers, since this was asked last.
+  bool take_question() { return std::exchange(asks_, false); }
 
   void set(std::uint32_t slot, double squares) { squares_[slot] = squares; }
-  // All are set. What to tell each worker; infinite: something is not finite.
-  double ask() {
+  // All are set: `line` is their sum. Infinite: something is not finite.
+  void ask() {
     own_ = 0.0;
     for (const double squares : squares_) own_ += squares;
     if (!std::isfinite(own_)) own_ = std::numeric_limits<double>::infinity();
+    std::memcpy(line_, &own_, sizeof(own_));
     is_asked_ = true;
-    return own_;
+    asks_ = true;
   }
 
   // REQUIRES: a worker's number.
@@ -82,8 +95,11 @@ class NormWords {
   std::vector<double> words_;    // by worker
   WorkerSets told_;              // one set: who has
   std::size_t count_ = 0;        // of words
-  double own_ = 0.0;             // what was told
-  bool is_asked_ = false;
+  std::byte* const line_;
+  const std::uint64_t landing_;
+  double own_ = 0.0;       // what was told
+  bool is_asked_ = false;  // of this round
+  bool asks_ = false;      // and nobody has taken the question yet
 };
 
 }  // namespace phub::server

@@ -79,9 +79,9 @@ TEST_CASE("an adaptive job that is restored goes on with the bits of the one tha
     for (std::uint32_t index = 1; index < 5; ++index) round(rig, index, index == 2 ? 1 : 0);
     auto copy = std::move(*server::JobCopy::create(*layout.plan, 0, state_arrays(rule)));
     copy->round = 5;
-    REQUIRE(rig.shard->copying.begin(copy));
-    REQUIRE(rig.shard->copying.copy_some(100) == 0);
-    rig.shard->copying.end();
+    REQUIRE(rig.shard->updates.copying.begin(copy));
+    REQUIRE(rig.shard->updates.copying.copy_some(100) == 0);
+    rig.shard->updates.copying.end();
     CHECK(copy->left_out() == 1);
 
     layout.initial = copy;
@@ -139,10 +139,10 @@ TEST_CASE("a round whose norm is not finite is left out on all chunks, and is no
     rig.update_all_due();
     const std::size_t skipped = specification.round(rig.layout.hyper, 1.0F, value);
     CHECK(skipped == (round == 2 ? rig.shard->chunks() : 0));
-    CHECK(rig.shard->was_skipped(7) == (round == 2));
+    CHECK(rig.shard->chunk(7).skipped == (round == 2));
     REQUIRE(rig.agrees(specification));
   }
-  CHECK(rig.shard->skipped.updates.value() == rig.shard->chunks());
+  CHECK(rig.shard->updates.skipped.updates.value() == rig.shard->chunks());
 }
 
 TEST_CASE("nothing is updated before every core of the server has its sums") {
@@ -183,22 +183,22 @@ TEST_CASE("nothing is updated before every core of the server has its sums") {
     const std::uint32_t first = round % 2;
     const std::uint32_t last = 1 - first;
     CHECK(push_all(first) == server::PushResult::kUpdatesDue);
-    CHECK_FALSE(shards[first]->has_due());
-    CHECK(shards[first]->awaits_updates());
+    CHECK_FALSE(shards[first]->updates.has_due());
+    CHECK(shards[first]->updates.awaits());
     CHECK(wakes == round - 1);
     CHECK(push_all(last) == server::PushResult::kUpdatesDue);
     CHECK(wakes == round);
     for (const auto& shard : shards) {
       std::uint32_t updated = 0;
-      for (; shard->has_due(); ++updated) shard->update_due();
+      for (; shard->updates.has_due(); ++updated) shard->updates.update_due();
       CHECK(updated == shard->chunks());
-      CHECK_FALSE(shard->awaits_updates());
+      CHECK_FALSE(shard->updates.awaits());
     }
   }
   // 7021 ones: scaled by 1/4 and clipped to a norm of 1, the momentum of three rounds at rate 1/2.
   const double step = 0.5 / std::sqrt(7021.0);
   float reply = 0.0F;
-  std::memcpy(&reply, shards[0]->reply(0).data(), sizeof(reply));
+  std::memcpy(&reply, shards[0]->updates.replies.whole(0).data(), sizeof(reply));
   CHECK(reply == Approx(1.0 - (1.0 + 1.9 + 2.71) * step));
 }
 
@@ -228,14 +228,14 @@ TEST_CASE("the moving average begins with the parameters and follows their updat
       }
       auto copy = std::move(*server::JobCopy::create(*layout.plan, 0, state_arrays(rule) + 1));
       copy->round = 4;
-      REQUIRE(averaging.shard->copying.begin(copy));
-      REQUIRE(averaging.shard->copying.copy_some(100) == 0);
+      REQUIRE(averaging.shard->updates.copying.begin(copy));
+      REQUIRE(averaging.shard->updates.copying.copy_some(100) == 0);
       for (std::uint32_t slot = 0; slot < averages.size(); ++slot) {
         const Chunk& chunk = layout.plan->chunks[layout.plan->core_chunks[0][0][slot]];
         const float* const kept = copy->state_at(chunk.arena_offset, state_arrays(rule));
         REQUIRE(std::equal(averages[slot].begin(), averages[slot].end(), kept));
       }
-      averaging.shard->copying.end();
+      averaging.shard->updates.copying.end();
       layout.ema_decay = 0.75;
       layout.initial = copy;
       ShardRig restored(layout);

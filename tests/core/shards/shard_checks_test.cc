@@ -72,7 +72,7 @@ class FlipRig {
 
   // Just the victim is found, and its chunk is not complete.
   bool is_found() const {
-    const auto& found = rig_.shard->checks()->workers();
+    const auto& found = rig_.shard->reader.checks()->workers();
     for (std::uint32_t w = 0; w < found.size(); ++w) {
       if (w != victim_.worker && found[w].pushes != 0) return false;
     }
@@ -186,7 +186,7 @@ TEST_CASE("with checksums sums have the bits that they have without") {
         rig.push_all(random, noise(round));
         plain.push_all(same, noise(round));
       }
-      CHECK(rig.shard->checks()->findings.value() == 0);
+      CHECK(rig.shard->reader.checks()->findings.value() == 0);
       for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
         REQUIRE(rig.shard->chunk(slot).rounds == 4);
         REQUIRE(rig.reply(slot) == plain.reply(slot));
@@ -206,9 +206,9 @@ TEST_CASE("a bit that flips while a push waits where it is, is found before it i
   CHECK(rig.push(1, 0, false, ones) == PushResult::kAccepted);
   flip(waiting, 77);
   CHECK(rig.push(2, 0, true, ones) == PushResult::kCorrupt);
-  CHECK(rig.shard->checks()->workers()[1].pushes == 1);
-  CHECK(rig.shard->checks()->findings.value() == 1);
-  CHECK(rig.shard->chunks_completed.value() == 0);
+  CHECK(rig.shard->reader.checks()->workers()[1].pushes == 1);
+  CHECK(rig.shard->reader.checks()->findings.value() == 1);
+  CHECK(rig.shard->updates.chunks_completed.value() == 0);
   CHECK(rig.push(0, 1, false, ones) == PushResult::kStopped);
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("of a chunk's pushes in place each that differs is found") {
     }
     CHECK(rig.push(2, 2, false, ones) == PushResult::kCorrupt);
     for (std::uint32_t w = 0; w < 5; ++w) {
-      CHECK(rig.shard->checks()->workers()[w].pushes == (w == 1 || w == 3 ? 1 : 0));
+      CHECK(rig.shard->reader.checks()->workers()[w].pushes == (w == 1 || w == 3 ? 1 : 0));
     }
   }
 }
@@ -242,7 +242,7 @@ TEST_CASE("who pushes a chunk twice is refused for that, and not compared") {
     CHECK(rig.arrive(1, 0, std::span(again).first(rig.shard->push_bytes(0)), false) ==
           PushResult::kDuplicate);
     CHECK(rig.staging->in_use() == in_use);
-    CHECK(rig.shard->checks()->findings.value() == 0);
+    CHECK(rig.shard->reader.checks()->findings.value() == 0);
     CHECK_FALSE(rig.shard->stopped());
   }
 }
@@ -256,7 +256,7 @@ TEST_CASE("a window's pushes end with their checksum, and may have no other leng
       const auto window = std::make_shared<const WindowLayout>(
           make_window_layout(*layout.plan, 0, 0, sizeof(float), true));
       std::vector<std::byte> memory(window->bytes);
-      rig.shard->checks()->read_from(0, memory.data(), window);
+      rig.shard->reader.checks()->read_from(0, memory.data(), window);
       const std::uint32_t dense = rig.shard->push_bytes(0);
       std::byte* const place = memory.data() + window->slots[0];
       const std::uint32_t checksum = crc32c({place, dense});
@@ -283,7 +283,7 @@ TEST_CASE("what a local worker shares has its checksums by chunk") {
   const auto shared = std::make_shared<const WindowLayout>(
       make_shared_window_layout(*layout.plan, 0, 0, sizeof(std::uint16_t), true));
   std::vector<std::byte> memory(shared_memory_bytes(*layout.plan, sizeof(std::uint16_t), true));
-  rig.shard->checks()->read_from(0, memory.data(), shared);
+  rig.shard->reader.checks()->read_from(0, memory.data(), shared);
   std::set<std::uint64_t> places;
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     REQUIRE(shared->checksums[slot] % sizeof(std::uint32_t) == 0);
@@ -310,11 +310,11 @@ TEST_CASE("a job takes pushes with checksums, or without, as it is made") {
     layout.checksums = checksums;
     ShardRig rig(layout);
     const std::uint32_t bytes = rig.shard->push_bytes(0);
-    CHECK(rig.shard->may_push(0, bytes) != checksums);
-    CHECK(rig.shard->may_push_checked(0, bytes) == checksums);
-    CHECK_FALSE(rig.shard->may_push_checked(0, bytes + 1));
-    CHECK_FALSE(rig.shard->may_push_checked(rig.shard->chunks(), bytes));
-    CHECK_FALSE(rig.shard->may_push(rig.shard->chunks(), bytes));
+    CHECK(rig.shard->reader.may_push(0, bytes) != checksums);
+    CHECK(rig.shard->reader.may_push_checked(0, bytes) == checksums);
+    CHECK_FALSE(rig.shard->reader.may_push_checked(0, bytes + 1));
+    CHECK_FALSE(rig.shard->reader.may_push_checked(rig.shard->chunks(), bytes));
+    CHECK_FALSE(rig.shard->reader.may_push(rig.shard->chunks(), bytes));
   }
 }
 

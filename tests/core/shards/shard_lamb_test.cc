@@ -14,8 +14,8 @@ using server::VoteOutcome;
 
 // Until all that is due is updated, in the core's steps.
 void update_in_steps(ShardRig& rig) {
-  while (rig.shard->has_due()) {
-    if (!rig.shard->prepare_due()) rig.update_due(1);
+  while (rig.shard->updates.has_due()) {
+    if (!rig.shard->updates.prepare_due()) rig.update_due(1);
   }
 }
 
@@ -68,8 +68,8 @@ TEST_CASE("lamb leaves out rounds by votes, and keys whose gradient is not finit
     }
     REQUIRE(rig.agrees(specification));
   }
-  CHECK(rig.shard->skipped.rounds.value() == 3);
-  CHECK(rig.shard->skipped.updates.value() == 5);
+  CHECK(rig.shard->updates.skipped.rounds.value() == 3);
+  CHECK(rig.shard->updates.skipped.updates.value() == 5);
 }
 
 TEST_CASE("a chunk of lamb is pushed again while its key is still being updated") {
@@ -116,18 +116,18 @@ TEST_CASE("a copy of a lamb job has the state that its parameters go with, where
       bool begun = false;
       const auto begin = [&] {
         if (steps++ != begins_after) return;
-        begun = rig.shard->copying.begin(copy);
+        begun = rig.shard->updates.copying.begin(copy);
         CHECK(begun == (at == 4 || begins_after == 0));
-        if (begun) rig.shard->copying.copy_some(100);
+        if (begun) rig.shard->updates.copying.copy_some(100);
       };
       begin();
-      while (rig.shard->has_due()) {
-        if (!rig.shard->prepare_due()) rig.update_due(1);
+      while (rig.shard->updates.has_due()) {
+        if (!rig.shard->updates.prepare_due()) rig.update_due(1);
         begin();
       }
       if (!begun) continue;
-      CHECK(rig.shard->copying.copy_some(100) == 0);
-      rig.shard->copying.end();
+      CHECK(rig.shard->updates.copying.copy_some(100) == 0);
+      rig.shard->updates.copying.end();
       JobLayout layout = rig.layout;
       layout.initial = copy;
       ShardRig second(layout);

@@ -44,12 +44,12 @@ TEST_CASE(
     CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kDeferred);
   }
   CHECK(rig.push(0, 6, true, noise(1)) == PushResult::kCompleted);
-  CHECK_FALSE(rig.shard->has_due());
+  CHECK_FALSE(rig.shard->updates.has_due());
   CHECK(rig.push(0, 2, true, noise(1)) == PushResult::kUpdatesDue);
   CHECK(rig.update_due(3) == std::vector<std::uint32_t>{1, 2, 3});
-  CHECK(rig.shard->has_due());
+  CHECK(rig.shard->updates.has_due());
   CHECK(rig.update_due(3) == std::vector<std::uint32_t>{4, 5});
-  CHECK_FALSE(rig.shard->has_due());
+  CHECK_FALSE(rig.shard->updates.has_due());
   CHECK(rig.staging->in_use() == 0);
 }
 
@@ -84,15 +84,15 @@ TEST_CASE("a key whose norm is not finite is left out, the others are updated") 
   rig.update_all_due();
   CHECK(specification.round(rig.layout.hyper, 1.0F, broken) == 5);
   CHECK(rig.agrees(specification));
-  CHECK(rig.shard->skipped.updates.value() == 5);
+  CHECK(rig.shard->updates.skipped.updates.value() == 5);
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
-    CHECK(rig.shard->was_skipped(slot) == (slot >= 1 && slot <= 5));
+    CHECK(rig.shard->chunk(slot).skipped == (slot >= 1 && slot <= 5));
   }
   rig.push_all(random, noise(2));
   rig.update_all_due();
   specification.round(rig.layout.hyper, 1.0F, noise(2));
   CHECK(rig.agrees(specification));
-  CHECK_FALSE(rig.shard->was_skipped(3));
+  CHECK_FALSE(rig.shard->chunk(3).skipped);
 }
 
 TEST_CASE("a restored lars job goes on with the bits of the one that was copied") {
@@ -105,16 +105,16 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
   }
   auto copy = std::move(*server::JobCopy::create(*rig.layout.plan, 0, 1));
   copy->round = 4;
-  REQUIRE(rig.shard->copying.begin(copy));
+  REQUIRE(rig.shard->updates.copying.begin(copy));
   for (std::uint32_t slot = 0; slot < 3; ++slot) rig.push(0, slot, true, noise(3));
-  CHECK(rig.shard->copying.copy_some(100) ==
+  CHECK(rig.shard->updates.copying.copy_some(100) ==
         rig.shard->chunks() - 1);  // slot 0 alone has its update
   for (std::uint32_t slot = 3; slot < rig.shard->chunks(); ++slot) {
     rig.push(0, slot, true, noise(3));
   }
   rig.update_all_due();
-  CHECK(rig.shard->copying.copy_some(0) == 0);
-  rig.shard->copying.end();
+  CHECK(rig.shard->updates.copying.copy_some(0) == 0);
+  rig.shard->updates.copying.end();
 
   JobLayout layout = rig.layout;
   layout.initial = copy;

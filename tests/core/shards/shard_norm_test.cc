@@ -55,8 +55,9 @@ class ServersRig {
   std::vector<double> questions() {
     std::vector<double> parts;
     for (One& one : cores_) {
-      if (!one.shard->take_norm_question()) continue;
-      std::memcpy(&parts.emplace_back(), one.shard->norm_word().data(), sizeof(double));
+      server::NormWords* const words = one.shard->updates.gate()->words();
+      if (words == nullptr || !words->take_question()) continue;
+      std::memcpy(&parts.emplace_back(), words->line().data(), sizeof(double));
     }
     return parts;
   }
@@ -74,14 +75,14 @@ class ServersRig {
   void tell(std::size_t core) {
     for (std::uint32_t worker = 0; worker < layout_.workers; ++worker) {
       const bool is_last = worker + 1 == layout_.workers;
-      CHECK_FALSE(shard(core).has_due());
+      CHECK_FALSE(shard(core).updates.has_due());
       REQUIRE(shard(core).tell_norm(worker, told_) ==
               (is_last ? NormOutcome::kKnown : NormOutcome::kAccepted));
     }
   }
   void update_all_due() {
     for (One& one : cores_) {
-      while (one.shard->has_due()) one.shard->update_due();
+      while (one.shard->updates.has_due()) one.shard->updates.update_due();
     }
   }
   void round(std::mt19937& random, const Value& value) {
@@ -95,7 +96,7 @@ class ServersRig {
     std::vector<float> all(layout_.plan->arena_elements);
     for (const One& one : cores_) {
       for (std::uint32_t slot = 0; slot < one.chunks->size(); ++slot) {
-        const auto reply = one.shard->reply(slot);
+        const auto reply = one.shard->updates.replies.whole(slot);
         const Chunk& chunk = layout_.plan->chunks[(*one.chunks)[slot]];
         std::memcpy(all.data() + chunk.arena_offset, reply.data(), reply.size());
       }
@@ -208,14 +209,14 @@ TEST_CASE("a core that is not told the norm waits, and others go on without it")
   ServersRig rig(clipping_layout(RuleKind::kMomentum), {1, 2});
   rig.round(random, noise(0));
   for (std::size_t core = 0; core < rig.cores(); ++core) {
-    CHECK_FALSE(rig.shard(core).take_norm_question());
+    CHECK_FALSE(rig.shard(core).updates.gate()->words()->take_question());
     rig.push(core, random, noise(1));
   }
   rig.tell(rig.questions(), 1);
   rig.update_all_due();
-  CHECK_FALSE(rig.shard(0).awaits_updates());
-  CHECK(rig.shard(1).awaits_updates());
-  CHECK_FALSE(rig.shard(2).awaits_updates());
+  CHECK_FALSE(rig.shard(0).updates.awaits());
+  CHECK(rig.shard(1).updates.awaits());
+  CHECK_FALSE(rig.shard(2).updates.awaits());
   // Those may begin the next round, which nobody knows the norm of.
   rig.push(0, random, noise(2));
   rig.push(2, random, noise(2));
@@ -223,23 +224,26 @@ TEST_CASE("a core that is not told the norm waits, and others go on without it")
   CHECK(rig.shard(1).tell_norm(0, -1.0) == NormOutcome::kMalformed);
   rig.tell(1);
   rig.update_all_due();
-  CHECK_FALSE(rig.shard(1).awaits_updates());
-  CHECK(rig.shard(0).awaits_updates());
-  CHECK_FALSE(rig.shard(0).has_due());
+  CHECK_FALSE(rig.shard(1).updates.awaits());
+  CHECK(rig.shard(0).updates.awaits());
+  CHECK_FALSE(rig.shard(0).updates.has_due());
   CHECK(rig.shard(1).tell_norm(0, 1e9) == NormOutcome::kUnasked);
   rig.push(1, random, noise(2));
   rig.tell(rig.questions());
   rig.update_all_due();
   for (std::size_t core = 0; core < rig.cores(); ++core) {
-    CHECK_FALSE(rig.shard(core).awaits_updates());
+    CHECK_FALSE(rig.shard(core).updates.awaits());
   }
 }
 
 TEST_CASE("whose word of a norm is the odd one") {
   const auto odd_one = [](const std::vector<double>& words) {
-    server::NormWords norm(static_cast<std::uint32_t>(words.size()), 1);
+    double line = 0.0;
+    server::NormWords norm(static_cast<std::uint32_t>(words.size()), 1,
+                           reinterpret_cast<std::byte*>(&line), 0);
     norm.set(0, 1.0);
-    CHECK(norm.ask() == 1.0);
+    norm.ask();
+    CHECK(line == 1.0);
     NormOutcome last = NormOutcome::kStopped;
     for (std::uint32_t worker = 0; worker < words.size(); ++worker) {
       last = norm.add(worker, words[worker]);

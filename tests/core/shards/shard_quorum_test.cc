@@ -12,7 +12,7 @@ TEST_CASE("a round is complete with its quorum, and those who are in it are repl
     CHECK(rig.released() == Workers{0, 2});
     CHECK(rig.result() == 3.0F);
     CHECK(rig.staging->in_use() == 0);
-    CHECK(rig.shard->rounds()->counters.incomplete.value() == 1);
+    CHECK(rig.shard->members.rounds()->counters.incomplete.value() == 1);
   }
 }
 
@@ -157,28 +157,28 @@ TEST_CASE("in grace a round takes more pushes, until all are there or it is over
     CHECK(rig.shard->end_round() == 0);
     CHECK(rig.released() == Workers{0, 1, 2});
     CHECK(rig.result() == 7.0F);
-    CHECK(rig.shard->rounds()->counters.graces.value() == 1);
+    CHECK(rig.shard->members.rounds()->counters.graces.value() == 1);
     CHECK(rig.push(3, 8.0F) == PushResult::kDropped);
   }
   SECTION("all are there") {
     CHECK(rig.push(3, 8.0F) == PushResult::kCompleted);
     CHECK(rig.released() == Workers{0, 1, 2, 3});
     CHECK(rig.result() == 15.0F);
-    CHECK(rig.shard->rounds()->counters.graces.value() == 0);
+    CHECK(rig.shard->members.rounds()->counters.graces.value() == 0);
   }
-  CHECK(rig.shard->rounds()->graces.empty());
+  CHECK(rig.shard->members.rounds()->graces.empty());
 }
 
 TEST_CASE("a round whose patience is over goes on without its quorum") {
   QuorumRig rig(3, backup_workers(2));
   CHECK(rig.push(1, 3.0F, /*staged=*/false) == PushResult::kOpened);
-  rig.shard->rounds()->waits.push(0, 7);
-  CHECK(rig.shard->rounds()->first_end() == 7);
+  rig.shard->members.rounds()->waits.push(0, 7);
+  CHECK(rig.shard->members.rounds()->first_end() == 7);
   CHECK(rig.shard->end_round() == 0);
   CHECK(rig.released() == Workers{1});
   CHECK(rig.result() == 3.0F);
-  CHECK(rig.shard->rounds()->counters.impatient.value() == 1);
-  CHECK_FALSE(rig.shard->rounds()->has_ends());
+  CHECK(rig.shard->members.rounds()->counters.impatient.value() == 1);
+  CHECK_FALSE(rig.shard->members.rounds()->has_ends());
 }
 
 TEST_CASE("a push is not paid for with a look at each of 1,024 workers that wait") {
@@ -190,13 +190,13 @@ TEST_CASE("a push is not paid for with a look at each of 1,024 workers that wait
     QuorumRig rig(kWorkers, backup_workers(kWorkers - 1));
     everybody_pushes(rig);
     CHECK(rig.released() == Workers{kWorkers - 1});  // it was late
-    CHECK(rig.shard->rounds()->looked_at() == kWorkers);
+    CHECK(rig.shard->members.rounds()->looked_at() == kWorkers);
   }
   SECTION("for the slowest") {
     QuorumRig rig(kWorkers, asynchronous(0));
     everybody_pushes(rig);
     CHECK(rig.released().size() == kWorkers);
-    CHECK(rig.shard->rounds()->looked_at() <= 2 * kWorkers);
+    CHECK(rig.shard->members.rounds()->looked_at() <= 2 * kWorkers);
     CHECK(rig.late(0).withheld.value() == 1);
   }
   SECTION("while some are lost") {
@@ -208,7 +208,7 @@ TEST_CASE("a push is not paid for with a look at each of 1,024 workers that wait
       CHECK_FALSE(rig.shard->go_on(0));
     }
     CHECK(rig.released().size() == kWorkers - 8);
-    CHECK(rig.shard->rounds()->looked_at() <= 2 * kWorkers);
+    CHECK(rig.shard->members.rounds()->looked_at() <= 2 * kWorkers);
   }
 }
 
@@ -308,12 +308,12 @@ TEST_CASE("a lost worker's push counts, and nobody waits for it") {
     REQUIRE(rig.shard->go_on(0));
     CHECK(rig.shard->go_on(0));  // another loss, before its turn comes
     CHECK(rig.released().empty());
-    CHECK(rig.shard->rounds()->first_end() == 0);
+    CHECK(rig.shard->members.rounds()->first_end() == 0);
     CHECK(rig.shard->end_round() == 0);
     CHECK(rig.released() == Workers{0, 1});
     CHECK(rig.result() == 3.0F);
-    CHECK_FALSE(rig.shard->rounds()->has_ends());
-    CHECK(rig.shard->rounds()->counters.graces.value() == 0);
+    CHECK_FALSE(rig.shard->members.rounds()->has_ends());
+    CHECK(rig.shard->members.rounds()->counters.graces.value() == 0);
   }
   SECTION("who was too far ahead of it is not any more") {
     QuorumRig rig(3, asynchronous(0));

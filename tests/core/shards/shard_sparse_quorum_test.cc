@@ -53,8 +53,8 @@ struct Pair {
   }
 
   void release(std::uint32_t slot) {
-    const auto released = sparse.shard->rounds()->released();
-    const auto wanted = dense.shard->rounds()->released();
+    const auto released = sparse.shard->members.rounds()->released();
+    const auto wanted = dense.shard->members.rounds()->released();
     REQUIRE(std::equal(released.begin(), released.end(), wanted.begin(), wanted.end()));
     for (const std::uint32_t worker : released) waits[slot * kWorkers + worker] = false;
   }
@@ -81,7 +81,7 @@ TEST_CASE("a quorum's rounds of sparse pushes have the bits of dense ones, also 
           REQUIRE(jobs.sparse.reply(slot) == jobs.dense.reply(slot));
           REQUIRE(jobs.sparse.staging->free() == jobs.dense.staging->free());
         }
-        CHECK(jobs.sparse.shard->rounds()->counters.rounds.value() > 300);
+        CHECK(jobs.sparse.shard->members.rounds()->counters.rounds.value() > 300);
         CHECK((dropped_pushes > 50) == (policy.late == LatePushes::kDrop));
         CHECK(buffers - jobs.sparse.staging->free() <= jobs.sparse.shard->chunks());
       }
@@ -97,7 +97,7 @@ TEST_CASE("what is wrong with a sparse push is in no round of a quorum, and keep
     const std::uint32_t outside = rig.elements(1);
     CHECK(rig.push_sparse(0, 1, staged, {{outside}, {1.0F}}) == PushResult::kBadIndex);
     CHECK(rig.staging->free() == buffers);
-    CHECK(rig.shard->rounds()->late()[0].pushes[0].value() == 0);
+    CHECK(rig.shard->members.rounds()->late()[0].pushes[0].value() == 0);
     REQUIRE(rig.push_sparse(1, 1, staged, {{0}, {2.0F}}) == PushResult::kTaken);
     REQUIRE(rig.push_sparse(2, 1, staged, {{0}, {3.0F}}) == PushResult::kCompleted);
     CHECK(rig.reply(1)[0] == 5.0F);

@@ -23,7 +23,7 @@ class Copy {
 
   // Takes a reply; its bytes.
   std::size_t take(std::uint32_t slot) {
-    const auto reply = rig_.shard->smallest_reply(slot);
+    const auto reply = rig_.shard->updates.replies.smallest(slot);
     std::vector<std::byte>& own = chunks_[slot];
     if (reply.size() == rig_.shard->push_bytes(slot)) {
       own.assign(reply.begin(), reply.end());
@@ -40,7 +40,7 @@ class Copy {
   }
 
   bool is_right(std::uint32_t slot) const {
-    const auto whole = rig_.shard->reply(slot);
+    const auto whole = rig_.shard->updates.replies.whole(slot);
     return std::equal(whole.begin(), whole.end(), chunks_[slot].begin(), chunks_[slot].end());
   }
 
@@ -139,7 +139,7 @@ TEST_CASE("of deferred updates, and of those that were left out, replies have wh
     for (const float gradient : {8.0F, std::nanf(""), 16.0F}) {
       for (std::uint32_t w = 0; w < 3; ++w)
         rig.push_sparse(w, slot, true, {{5, 9}, {2.0F, gradient}});
-      CHECK(rig.shard->was_skipped(slot) == std::isnan(gradient));
+      CHECK(rig.shard->chunk(slot).skipped == std::isnan(gradient));
       CHECK(copy.take(slot) == (std::isnan(gradient) ? 4 : 4 + 2 * (4 + size_of(type))));
       CHECK(copy.is_right(slot));
     }

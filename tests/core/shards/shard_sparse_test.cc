@@ -191,7 +191,7 @@ TEST_CASE("a job that is dense takes no sparse push") {
   SparseRig rig(deferred_layout(RuleKind::kSum, 2, DataType::kFloat32));
   CHECK(rig.push_sparse(0, 1, true, {{0}, {1.0F}}) == PushResult::kBadLength);
   CHECK(rig.staging->in_use() == 0);
-  CHECK_FALSE(rig.shard->may_push(1, 12));
+  CHECK_FALSE(rig.shard->reader.may_push(1, 12));
 }
 
 // Where it is shared the worker may change it after it was looked at.

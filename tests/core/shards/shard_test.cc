@@ -63,7 +63,7 @@ struct Rig {
                            .hyper = &layout.hyper});
   }
   std::vector<float> result(std::uint32_t slot) const {
-    const auto bytes = shard->reply(slot);
+    const auto bytes = shard->updates.replies.whole(slot);
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
@@ -197,21 +197,21 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
     copy->round = round;
     return copy;
   };
-  CHECK(rig.shard->copying.rounds_max() == 3);
-  CHECK_FALSE(rig.shard->copying.begin(copy_at(2)));
+  CHECK(rig.shard->updates.copying.rounds_max() == 3);
+  CHECK_FALSE(rig.shard->updates.copying.begin(copy_at(2)));
   const auto copy = copy_at(3);
-  REQUIRE(rig.shard->copying.begin(copy));
-  CHECK(rig.shard->copying.copy_some(100) == chunks - 1);  // chunk 0 rests at round 3
+  REQUIRE(rig.shard->updates.copying.begin(copy));
+  CHECK(rig.shard->updates.copying.copy_some(100) == chunks - 1);  // chunk 0 rests at round 3
   std::vector<std::vector<float>> at_three = {rig.result(0)};
   for (std::uint32_t slot = 1; slot < chunks; ++slot) {
     push(slot, 3.0F);
     at_three.push_back(rig.result(slot));
     push(slot, 9.0F);  // and on
   }
-  CHECK(rig.shard->copying.copy_some(100) == 0);
-  rig.shard->copying.end();
+  CHECK(rig.shard->updates.copying.copy_some(100) == 0);
+  rig.shard->updates.copying.end();
   for (std::uint32_t slot = 0; slot < chunks; ++slot) {
-    const std::uint64_t offset = rig.shard->reply_offset(slot) / sizeof(float);
+    const std::uint64_t offset = rig.shard->updates.replies.offset(slot) / sizeof(float);
     for (std::size_t i = 0; i < at_three[slot].size(); ++i) {
       REQUIRE(copy->parameters_at(offset)[i] == at_three[slot][i]);
     }
@@ -244,12 +244,12 @@ TEST_CASE("a chunk that rests is copied before its next update") {
   }
   auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, 1));
   copy->round = 1;
-  REQUIRE(rig.shard->copying.begin(copy));
+  REQUIRE(rig.shard->updates.copying.begin(copy));
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     rig.push(
         0, slot, false, [](std::size_t) { return 7.0F; }, keep);
   }
-  CHECK(rig.shard->copying.copy_some(0) == 0);
+  CHECK(rig.shard->updates.copying.copy_some(0) == 0);
   CHECK(*copy->parameters_at(0) == 2.0F);
   CHECK(rig.result(0)[0] != 2.0F);
 }

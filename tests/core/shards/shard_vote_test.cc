@@ -50,14 +50,14 @@ TEST_CASE("voted rounds have the specification's bits; one vote against skips al
           if (overflows != 0) ++skipped;
           REQUIRE(rig.completed == rig.shard->chunks());
           REQUIRE(rig.agrees(specification));
-          REQUIRE(rig.shard->was_skipped(0) == (overflows != 0));
-          REQUIRE(rig.shard->was_skipped(rig.shard->chunks() - 1) == (overflows != 0));
+          REQUIRE(rig.shard->chunk(0).skipped == (overflows != 0));
+          REQUIRE(rig.shard->chunk(rig.shard->chunks() - 1).skipped == (overflows != 0));
           REQUIRE(rig.staging->in_use() == 0);
           scale = overflows != 0 ? scale / 2 : scale * 2;
         }
-        CHECK(rig.shard->skipped.rounds.value() == skipped);
-        CHECK(rig.shard->skipped.updates.value() == 0);
-        CHECK(rig.shard->copying.rounds_max() == 12);
+        CHECK(rig.shard->updates.skipped.rounds.value() == skipped);
+        CHECK(rig.shard->updates.skipped.updates.value() == 0);
+        CHECK(rig.shard->updates.copying.rounds_max() == 12);
       }
     }
   }
@@ -89,7 +89,7 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
   rig.push_all(random, noise(1));
   CHECK(rig.completed == 0);
   CHECK(rig.shard->vote(1, {}) == VoteOutcome::kAccepted);
-  CHECK_FALSE(rig.shard->has_due());
+  CHECK_FALSE(rig.shard->updates.has_due());
   CHECK(rig.shard->vote(0, {}) == VoteOutcome::kUpdatesDue);
   rig.update_due(1);
   // Slot 0 is replied to: its next round must not be taken for this one.
@@ -97,7 +97,7 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
   CHECK(rig.push(1, 0, true, noise(2)) == PushResult::kDeferred);
   rig.update_all_due();
   CHECK(rig.completed == rig.shard->chunks());
-  CHECK_FALSE(rig.shard->has_due());
+  CHECK_FALSE(rig.shard->updates.has_due());
   CHECK(rig.staging->in_use() == 1);
 }
 
@@ -114,8 +114,8 @@ TEST_CASE("what is not finite though all votes say so is left out alone, and cou
   rig.update_all_due();
   CHECK(specification.round(rig.layout.hyper, 1.0F, broken) == 1);
   CHECK(rig.agrees(specification));
-  CHECK(rig.shard->skipped.updates.value() == 1);
-  CHECK(rig.shard->skipped.rounds.value() == 0);
+  CHECK(rig.shard->updates.skipped.updates.value() == 1);
+  CHECK(rig.shard->updates.skipped.rounds.value() == 0);
 }
 
 TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not the server") {
@@ -164,7 +164,7 @@ TEST_CASE("a shard that stops with sums that wait has no updates due") {
   rig.push_all(random, noise(1));
   REQUIRE(rig.shard->vote(0, {}) == VoteOutcome::kUpdatesDue);
   rig.shard->stop();
-  CHECK_FALSE(rig.shard->has_due());
+  CHECK_FALSE(rig.shard->updates.has_due());
 }
 
 TEST_CASE("a static scale of a power of two changes no bit over fp32") {
@@ -206,7 +206,7 @@ TEST_CASE(
     }
     CHECK(specification.round(rig.layout.hyper, 128.0F, broken) == 1);
     CHECK(rig.agrees(specification));
-    CHECK(rig.shard->skipped.updates.value() == 1);
+    CHECK(rig.shard->updates.skipped.updates.value() == 1);
     CHECK(rig.staging->in_use() == 0);
   }
 }

@@ -80,7 +80,7 @@ TEST_CASE("a sum that overflows is nobody's, nor are parameters that are not fin
       }
     }
     CHECK_FALSE(std::isfinite(rig.reply(0)[0]));
-    CHECK(rig.shard->watch()->findings.value() == 0);
+    CHECK(rig.shard->reader.watch()->findings.value() == 0);
   }
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("an initial value that is not finite is the leader's, of round 0") {
       rig.push(w, slot, w == 0, initial);
     }
   }
-  const auto& workers = rig.shard->watch()->workers();
+  const auto& workers = rig.shard->reader.watch()->workers();
   CHECK(workers[0].pushes == 1);
   CHECK(workers[0].first.round == 0);
   CHECK(workers[0].first.key == 1);
@@ -120,10 +120,10 @@ TEST_CASE("a job that fails with the first one completes nothing with it, and no
         return worker == 1 && i == 0 ? kNotNumbers[1] : 1.0F;
       };
       CHECK(rig.push(0, 0, staged, bad) == PushResult::kAccepted);
-      CHECK(rig.push(1, 0, staged, bad) == PushResult::kAccepted);
+      CHECK(rig.push(1, 0, staged, bad) == PushResult::kForbidden);
       CHECK(rig.shard->stopped());
-      CHECK(rig.shard->watch()->workers()[1].pushes == 1);
-      CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+      CHECK(rig.shard->reader.watch()->workers()[1].pushes == 1);
+      CHECK(rig.shard->reader.watch()->workers()[0].pushes == 0);
       CHECK(rig.push(0, 1, staged, bad) == PushResult::kStopped);
     }
   }
@@ -144,7 +144,7 @@ TEST_CASE("no copy of a job has the values for which it ends") {
     rig.push(1, 0, staged, bad);
     REQUIRE(rig.shard->stopped());
     CHECK(rig.shard->rounds_to_copy(1) == 2);
-    CHECK_FALSE(rig.shard->copying.begin(copy));
+    CHECK_FALSE(rig.shard->updates.copying.begin(copy));
   }
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("staged pushes are told apart whatever their sums hide") {
         return i == 1 ? values[worker] : 1.0F;
       };
       for (const std::uint32_t worker : {2U, 0U, 3U, 1U}) rig.push(worker, 0, true, bad);
-      const auto& workers = rig.shard->watch()->workers();
+      const auto& workers = rig.shard->reader.watch()->workers();
       for (std::uint32_t worker = 0; worker < 4; ++worker) {
         INFO("worker " << worker << " in order " << is_in_order);
         CHECK(workers[worker].pushes == (worker == 2 ? 0 : 1));
@@ -176,7 +176,7 @@ TEST_CASE("numbers whose sum is none are nobody's, staged or not") {
     ShardRig rig(watched_layout(RuleKind::kMean, 3, DataType::kFloat32));
     const auto large = [](auto...) { return std::numeric_limits<float>::max(); };
     for (std::uint32_t worker = 0; worker < 3; ++worker) rig.push(worker, 0, staged, large);
-    CHECK(rig.shard->watch()->findings.value() == 0);
+    CHECK(rig.shard->reader.watch()->findings.value() == 0);
   }
 }
 
@@ -192,9 +192,9 @@ TEST_CASE("votes that say overflow are counted of each worker") {
     rig.shard->vote(1, {.loss_scale = 8.0F, .overflow = round % 2});
     rig.update_all_due();
   }
-  CHECK(rig.shard->watch()->workers()[0].overflow_votes == 0);
-  CHECK(rig.shard->watch()->workers()[1].overflow_votes == 2);
-  CHECK(rig.shard->watch()->workers()[1].pushes == 0);
+  CHECK(rig.shard->reader.watch()->workers()[0].overflow_votes == 0);
+  CHECK(rig.shard->reader.watch()->workers()[1].overflow_votes == 2);
+  CHECK(rig.shard->reader.watch()->workers()[1].pushes == 0);
 }
 
 TEST_CASE("a vote that is refused is not counted") {
@@ -208,8 +208,8 @@ TEST_CASE("a vote that is refused is not counted") {
   CHECK(rig.shard->vote(1, {.loss_scale = 8.0F, .overflow = 1}) == VoteOutcome::kDuplicate);
   CHECK(rig.shard->vote(0, {.loss_scale = 4.0F, .overflow = 1}) == VoteOutcome::kOtherScale);
   CHECK(rig.shard->vote(0, {.loss_scale = 0.0F, .overflow = 1}) == VoteOutcome::kMalformed);
-  CHECK(rig.shard->watch()->workers()[0].overflow_votes == 0);
-  CHECK(rig.shard->watch()->workers()[1].overflow_votes == 1);
+  CHECK(rig.shard->reader.watch()->workers()[0].overflow_votes == 0);
+  CHECK(rig.shard->reader.watch()->workers()[1].overflow_votes == 1);
 }
 
 TEST_CASE("a push that is refused is not looked at: it is not one of the worker's") {
@@ -221,7 +221,7 @@ TEST_CASE("a push that is refused is not looked at: it is not one of the worker'
     CHECK(rig.push(1, slot, staged, good) == PushResult::kAccepted);
     CHECK(rig.push(1, slot, true, bad) == PushResult::kDuplicate);
   }
-  CHECK(rig.shard->watch()->findings.value() == 0);
+  CHECK(rig.shard->reader.watch()->findings.value() == 0);
   CHECK_FALSE(rig.shard->stopped());
 }
 
@@ -232,10 +232,10 @@ TEST_CASE("an initial value that is not finite ends a job that is to fail, befor
       return worker == 0 ? kNotNumbers[1] : 1.0F;
     };
     CHECK(rig.push(1, 0, staged, bad) == PushResult::kAccepted);
-    CHECK(rig.push(0, 0, staged, bad) == PushResult::kAccepted);
+    CHECK(rig.push(0, 0, staged, bad) == PushResult::kForbidden);
     CHECK(rig.shard->stopped());
-    CHECK(rig.shard->chunks_completed.value() == 0);
-    CHECK(rig.shard->watch()->workers()[0].first.round == 0);
+    CHECK(rig.shard->updates.chunks_completed.value() == 0);
+    CHECK(rig.shard->reader.watch()->workers()[0].first.round == 0);
     CHECK(rig.staging->in_use() == 0);
   }
 }
@@ -250,12 +250,12 @@ TEST_CASE("of a sparse push the element is named that the value is of") {
     const Plan& plan = *layout.plan;
     const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][1]];
     const Segment& segment = plan.segments[chunk.first_segment];
-    const WorkerValues& found = rig.shard->watch()->workers()[1];
+    const WorkerValues& found = rig.shard->reader.watch()->workers()[1];
     CHECK(found.pushes == 1);
     CHECK(found.first.key == segment.key);
     CHECK(found.first.element == segment.key_offset + 9);
     CHECK(found.first.value == kNotNumbers[2]);
-    CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+    CHECK(rig.shard->reader.watch()->workers()[0].pushes == 0);
   }
 }
 
@@ -273,8 +273,8 @@ TEST_CASE("with a quorum each push is looked at, whichever round it is one of") 
     rig.push(0, 0, staged, bad);
     rig.push(2, 0, staged, bad);
   }
-  CHECK(rig.shard->watch()->workers()[0].pushes == 0);
-  CHECK(rig.shard->watch()->workers()[2].pushes == 2);
+  CHECK(rig.shard->reader.watch()->workers()[0].pushes == 0);
+  CHECK(rig.shard->reader.watch()->workers()[2].pushes == 2);
 }
 
 TEST_CASE("a push that waits for its quorum is looked at once") {
@@ -290,8 +290,8 @@ TEST_CASE("a push that waits for its quorum is looked at once") {
     };
     CHECK(rig.push(2, 0, staged, bad) == PushResult::kOpened);
     CHECK(rig.push(0, 0, staged, bad) == PushResult::kCompleted);
-    CHECK(rig.shard->watch()->workers()[2].pushes == 1);
-    CHECK(rig.shard->watch()->workers()[0].pushes == 0);
+    CHECK(rig.shard->reader.watch()->workers()[2].pushes == 1);
+    CHECK(rig.shard->reader.watch()->workers()[0].pushes == 0);
   }
 }
 

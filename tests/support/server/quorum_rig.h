@@ -62,21 +62,23 @@ struct QuorumRig {
                            .hyper = &hyper});
   }
   // The worker has sent hyper-parameters; push() has the layout's.
-  void hears_from(std::uint32_t worker) { shard->rounds()->hypers.heard_from(worker); }
+  void hears_from(std::uint32_t worker) { shard->members.rounds()->hypers.heard_from(worker); }
   // Who is replied to.
   Workers released() const {
-    const auto released = shard->rounds()->released();
+    const auto released = shard->members.rounds()->released();
     return {released.begin(), released.end()};
   }
   float result() const {
     std::vector<float> values(100);
     kernels::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
-                     shard->reply(0).data(), layout.wire_type, values.size());
+                     shard->updates.replies.whole(0).data(), layout.wire_type, values.size());
     for (const float value : values) REQUIRE(value == values[0]);
     return values[0];
   }
-  void start_grace() { shard->rounds()->graces.push(0, 7); }
-  const LateCounters& late(std::uint32_t worker) const { return shard->rounds()->late()[worker]; }
+  void start_grace() { shard->members.rounds()->graces.push(0, 7); }
+  const LateCounters& late(std::uint32_t worker) const {
+    return shard->members.rounds()->late()[worker];
+  }
 };
 
 inline RoundPolicy backup_workers(std::uint32_t quorum) { return {.quorum = quorum}; }

@@ -111,16 +111,17 @@ class ShardRig {
   // So many at most; which.
   std::vector<std::uint32_t> update_due(std::uint32_t count) {
     std::vector<std::uint32_t> slots;
-    while (slots.size() < count && shard->has_due()) slots.push_back(shard->update_due());
+    while (slots.size() < count && shard->updates.has_due())
+      slots.push_back(shard->updates.update_due());
     completed += slots.size();
     return slots;
   }
   void update_all_due() {
-    while (shard->has_due()) update_due(3);
+    while (shard->updates.has_due()) update_due(3);
   }
 
   std::vector<float> reply(std::uint32_t slot) const {
-    const auto bytes = shard->reply(slot);
+    const auto bytes = shard->updates.replies.whole(slot);
     std::vector<float> values(bytes.size() / size_of(layout.wire_type));
     kernels::reference::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
                                 bytes.data(), layout.wire_type, values.size());

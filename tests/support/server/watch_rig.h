@@ -129,7 +129,7 @@ class WatchRig {
   }
 
   bool agrees() const {
-    const std::vector<WorkerValues>& found = rig_.shard->watch()->workers();
+    const std::vector<WorkerValues>& found = rig_.shard->reader.watch()->workers();
     for (std::uint32_t w = 0; w < rig_.layout.workers; ++w) {
       if (found[w].pushes != wanted_[w].pushes) return false;
       if (found[w].pushes == 0) continue;

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/chunks/connection.h"
+#include "server/connections/connection.h"
 #include "server/job/buffer_pool.h"
 #include "server/job/footprint.h"
 #include "server/job/memory.h"

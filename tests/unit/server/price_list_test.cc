@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/chunks/job_on_core.h"
+#include "server/connections/job_on_core.h"
 
 namespace phub::server {
 namespace {

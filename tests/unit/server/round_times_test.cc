@@ -1,4 +1,4 @@
-#include "server/chunks/round_times.h"
+#include "server/connections/round_times.h"
 
 #include <catch2/catch.hpp>
 

@@ -15,7 +15,7 @@
 
 #include "common/base/counter.h"
 #include "kernels/reduce.h"
-#include "server/chunks/shard_chunk.h"
+#include "server/chunks/chunk/shard_chunk.h"
 #include "server/job/counters.h"
 #include "server/job/layout.h"
 

@@ -4,7 +4,7 @@
 // copied at once, before anything of it changes. Chunks that rest there are copied a few at a time.
 // A chunk that has begun to change (ShardChunk::is_ahead) counts as in its next round: no copy
 // begins at the round that it leaves. Code that writes to parameters or state calls copy_if_due and
-// sets is_ahead before. Chunks of a job with a quorum do not have the same rounds: each is copied
+// enters that state. Chunks of a job with a quorum do not have the same rounds: each is copied
 // as it is, once it has been initialised. Its core's thread only.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "common/base/check.h"
 #include "common/base/ticks.h"
-#include "server/chunks/chunk_parameters.h"
+#include "server/chunks/chunk/chunk_parameters.h"
 
 namespace phub::server {
 
@@ -50,7 +50,7 @@ class ChunkCopying {
   void copy_if_due(ShardChunk& chunk) {
     if (copy_ == nullptr || chunk.copied) return;
     if (at_rounds_ ? chunk.rounds != copy_->round : chunk.rounds == 0) return;
-    PHUB_DCHECK(!at_rounds_ || !chunk.is_ahead, "the copy has this chunk already");
+    PHUB_DCHECK(!at_rounds_ || !chunk.is_ahead(), "the copy has this chunk already");
     const std::uint64_t start = ticks();
     parameters_.copy_to(*copy_, chunk);
     chunk.copied = true;
@@ -62,7 +62,7 @@ class ChunkCopying {
   std::uint64_t rounds_max() const {
     std::uint64_t rounds = 0;
     for (const ShardChunk& chunk : chunks_) {
-      rounds = std::max(rounds, chunk.rounds + (chunk.is_ahead ? 1 : 0));
+      rounds = std::max(rounds, chunk.rounds + (chunk.is_ahead() ? 1 : 0));
     }
     return rounds;
   }

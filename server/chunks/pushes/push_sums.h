@@ -11,21 +11,13 @@
 
 #include "common/base/encoding.h"
 #include "kernels/reduce.h"
-#include "server/chunks/shard_chunk.h"
-#include "server/chunks/value_watch.h"
+#include "server/chunks/chunk/shard_chunk.h"
+#include "server/chunks/pushes/push.h"
+#include "server/chunks/pushes/value_watch.h"
 #include "server/job/buffer_pool.h"
 #include "server/job/layout.h"
 
 namespace phub::server {
-
-struct Push {
-  std::uint32_t worker;
-  std::uint32_t slot;
-  std::byte* data;  // if staged, a buffer of the job's staging, which the shard gives back
-  std::uint32_t bytes;
-  bool staged;
-  const Hyper* hyper;  // what its worker last said, else the job's (rounds/round_hypers.h)
-};
 
 // Whose pushes are added, and of what type.
 struct Pushers {
@@ -33,13 +25,6 @@ struct Pushers {
   DataType type = DataType::kFloat32;
   bool in_order = true;  // of their positions; else of arrival
   Encoding encoding = Encoding::kDense;
-};
-
-// One of them.
-struct Contribution {
-  std::byte* data = nullptr;
-  bool staged = false;  // in a buffer of the staging, which is given back
-  bool packed = false;  // as the job's encoding; if sparse, staged and without fault
 };
 
 class PushSums {
@@ -52,13 +37,9 @@ class PushSums {
     watch_ = &watch;
     know_workers();
   }
-  // From now on it is known whose each push is, and `note` is to be called before `add`.
+  // From now on it is known whose each push is. REQUIRES: pushes are added by add_read.
   void know_workers() {
     if (!pushers_.in_order) workers_.resize(contributions_.size());
-  }
-  void note(std::uint32_t slot, std::uint32_t worker, const ChunkSum& sum) {
-    if (workers_.empty()) return;
-    workers_[slot * pushers_.most + sum.pushes] = static_cast<std::uint16_t>(worker);
   }
 
   // True: it is the last one of the round. REQUIRES: the member's first in this round.
@@ -68,6 +49,14 @@ class PushSums {
   // once, staged or not, for a packed push is no source of an update.
   bool add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                   ChunkSum& sum, std::uint32_t elements);
+
+  // The same of a push that a reader has read: noted, and added as the job's encoding asks.
+  bool add_read(const Push& push, const Contribution& own, ChunkSum& sum, std::uint32_t elements) {
+    note(push.slot, push.worker, sum);
+    return pushers_.encoding == Encoding::kDense
+               ? add(push.slot, push.worker, own, sum, elements)
+               : add_folded(push.slot, push.worker, own, sum, elements);
+  }
 
   // The same of a push, packed or not, that is multiplied by `weight` before it is added. These two
   // REQUIRE that pushes are added in order of arrival, and nothing but by these two.
@@ -104,6 +93,10 @@ class PushSums {
   void clear(std::uint32_t slot, ChunkSum& sum);
 
  private:
+  void note(std::uint32_t slot, std::uint32_t worker, const ChunkSum& sum) {
+    if (workers_.empty()) return;
+    workers_[slot * pushers_.most + sum.pushes] = static_cast<std::uint16_t>(worker);
+  }
   Contribution* of(std::uint32_t slot) { return &contributions_[slot * pushers_.most]; }
   const Contribution* of(std::uint32_t slot) const { return &contributions_[slot * pushers_.most]; }
   // Of the push that comes now, among its chunk's.

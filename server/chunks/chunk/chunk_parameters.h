@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/reduce.h"
-#include "server/chunks/shard_chunk.h"
+#include "server/chunks/chunk/shard_chunk.h"
 #include "server/job/memory.h"
 
 namespace phub::server {

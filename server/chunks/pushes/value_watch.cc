@@ -1,4 +1,4 @@
-#include "server/chunks/value_watch.h"
+#include "server/chunks/pushes/value_watch.h"
 
 #include <cmath>
 #include <cstring>

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "server/chunks/ready_list.h"
-#include "server/chunks/round_times.h"
 #include "server/chunks/shard.h"
+#include "server/connections/ready_list.h"
+#include "server/connections/round_times.h"
 #include "server/sharing/arrival_queue.h"
 #include "server/sharing/fair_share.h"
 #include "server/sharing/price_list.h"
@@ -58,7 +58,9 @@ class JobOnCore : public FairShare::Flow {
   // is a few for each worker and a few megabytes.
   void limit_staging(std::size_t buffers) { staging_budget_ = buffers; }
   // Updates could be made now.
-  bool has_updates_due() const { return updates_due && shard.has_due(); }
+  bool has_updates_due() const { return updates_due && shard.updates.has_due(); }
+  // Racks push each other some of their sums' elements, and each applies the rule.
+  bool compresses_racks() const { return shard.exchange && shard.exchange->compresses(); }
   // Whether this connection's worker has pushed more than the slowest one that is connected.
   bool is_ahead(const Connection& connection) const;
   // Whether the slowest worker has pushed a chunk that another has not.
@@ -95,7 +97,10 @@ class JobOnCore : public FairShare::Flow {
  private:
   JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
             std::unique_ptr<BufferPool> buffers);
-  std::size_t buffers_in_step() const { return staging_budget_ + shard.deferred_sums(); }
+  std::size_t buffers_in_step() const {
+    const DeferredUpdates* const gate = shard.updates.gate();
+    return staging_budget_ + (gate == nullptr ? 0 : gate->sums());
+  }
 
   std::size_t staging_budget_;  // buffers
   std::uint64_t gathered_ = 0;  // chunks whose last push has come, of all rounds

@@ -1,8 +1,8 @@
-#include "server/chunks/ready_list.h"
+#include "server/connections/ready_list.h"
 
 #include <utility>
 
-#include "server/chunks/connection.h"
+#include "server/connections/connection.h"
 
 namespace phub::server {
 

@@ -1,6 +1,6 @@
-#include "server/chunks/job_on_core.h"
+#include "server/connections/job_on_core.h"
 
-#include "server/chunks/connection.h"
+#include "server/connections/connection.h"
 #include "server/job/footprint.h"
 
 namespace phub::server {
@@ -8,8 +8,8 @@ namespace {
 
 // By rack: how many sums and replies it brings in a round; empty: one rack.
 std::vector<std::uint32_t> brought_by_racks(Shard& shard) {
-  if (shard.racks() == nullptr) return {};
-  const RackPlace& place = shard.racks()->place();
+  if (!shard.racks) return {};
+  const RackPlace& place = shard.racks->place();
   std::vector<std::uint32_t> brought(place.racks());
   for (std::uint32_t slot = 0; slot < shard.chunks(); ++slot) {
     const std::uint32_t tree = shard.chunk(slot).tree;
@@ -78,7 +78,7 @@ void JobOnCore::on_taken(std::uint32_t slot, const Arrival& arrival) {
   if (connection.role == PeerRole::kWorker) {
     times.pushed(connection.worker, slot, arrival.arrived);
   } else {
-    times.brought(shard.racks()->place().rack_at(connection.worker, workers), arrival.arrived);
+    times.brought(shard.racks->place().rack_at(connection.worker, workers), arrival.arrived);
   }
 }
 
@@ -92,7 +92,7 @@ void JobOnCore::on_replied(const Arrival& arrival) {
   const Connection& connection = *arrival.connection;
   connection.counters->pushes.add(1);
   connection.counters->bytes_received.add(arrival.bytes);
-  times.brought(shard.racks()->place().rack_at(connection.worker, workers), arrival.arrived);
+  times.brought(shard.racks->place().rack_at(connection.worker, workers), arrival.arrived);
 }
 
 bool JobOnCore::is_ahead(const Connection& connection) const {

@@ -14,7 +14,7 @@
 
 #include "common/base/counter.h"
 #include "common/protocol/window_layout.h"
-#include "server/chunks/shard_chunk.h"
+#include "server/chunks/chunk/shard_chunk.h"
 #include "server/job/counters.h"
 #include "server/job/layout.h"
 

@@ -12,7 +12,7 @@
 #include "common/protocol/window_layout.h"
 #include "common/protocol/wire.h"
 #include "common/transport/transport.h"
-#include "server/chunks/job_on_core.h"
+#include "server/connections/job_on_core.h"
 
 namespace phub::server {
 
@@ -32,8 +32,9 @@ struct Connection {
         window(window_),
         window_layout(std::move(window_layout_)),
         counters(&job_->worker_counters[worker_]),
-        sparse_replies(!in_place && (worker_ < job_->workers ? job_->shard.has_sparse_replies()
-                                                             : job_->shard.compresses_racks())),
+        sparse_replies(!in_place &&
+                       (worker_ < job_->workers ? job_->shard.updates.replies.may_be_changes()
+                                                : job_->compresses_racks())),
         role(worker_ < job_->workers ? PeerRole::kWorker : PeerRole::kRackBelow),
         epoch(job_->epoch),
         hyper(job_->hyper),

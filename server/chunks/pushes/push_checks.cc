@@ -1,4 +1,4 @@
-#include "server/chunks/push_checks.h"
+#include "server/chunks/pushes/push_checks.h"
 
 #include <cstring>
 

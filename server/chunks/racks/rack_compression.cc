@@ -1,4 +1,4 @@
-#include "server/chunks/sparse/rack_compression.h"
+#include "server/chunks/racks/rack_compression.h"
 
 #include <algorithm>
 #include <bit>
@@ -106,7 +106,8 @@ void RackCompression::write_down(std::uint32_t slot, const Hyper& hyper,
                                  std::span<const float> sum) {
   std::byte* const to = outgoing_.get() + chunks_[slot].begin;
   std::memcpy(to, &hyper, sizeof(hyper));
-  chunks_[slot].bytes = static_cast<std::uint32_t>(sizeof(hyper)) + write(to + sizeof(hyper), sum);
+  const std::uint32_t bytes = sum.empty() ? 0 : write(to + sizeof(hyper), sum);
+  chunks_[slot].bytes = static_cast<std::uint32_t>(sizeof(hyper)) + bytes;
 }
 
 void RackCompression::pass_down(std::uint32_t slot, std::span<const std::byte> reply) {

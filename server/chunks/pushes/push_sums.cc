@@ -1,4 +1,4 @@
-#include "server/chunks/push_sums.h"
+#include "server/chunks/pushes/push_sums.h"
 
 #include <algorithm>
 #include <array>

@@ -35,7 +35,8 @@ class RackCompression {
   void keep_back(std::span<float> sum, std::span<const float> rest, std::span<float> next,
                  std::uint64_t round);
 
-  // What is to be sent of a sum of racks; each stays as it is until the chunk's next one.
+  // What is to be sent of a sum of racks; each stays as it is until the chunk's next one. Down goes
+  // the Hyper alone, with an empty sum, where the round's update is left out.
   void write_up(std::uint32_t slot, std::span<const float> sum);
   void write_down(std::uint32_t slot, const Hyper& hyper, std::span<const float> sum);
   // What came from above goes on to the racks below.

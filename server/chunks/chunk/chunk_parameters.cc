@@ -1,4 +1,4 @@
-#include "server/chunks/chunk_parameters.h"
+#include "server/chunks/chunk/chunk_parameters.h"
 
 #include <cstring>
 

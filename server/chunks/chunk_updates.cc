@@ -1,0 +1,180 @@
+#include "server/chunks/chunk_updates.h"
+
+#include <array>
+
+namespace phub::server {
+namespace {
+
+Pushers pushers_of(const JobLayout& layout) {
+  if (layout.rack.is_alone()) {
+    return {.most = layout.workers,
+            .type = layout.wire_type,
+            .in_order = layout.deterministic,
+            .encoding = layout.encoding};
+  }
+  return {.most = layout.rack.racks(), .in_order = layout.deterministic};
+}
+
+}  // namespace
+
+ChunkUpdates::ChunkUpdates(const JobLayout& layout, std::uint32_t core,
+                           std::shared_ptr<JobMemory> memory, BufferPool& staging,
+                           RoundMembers& members)
+    : chunks(layout.plan->core_chunks[layout.server_index][core].size()),
+      parameters(layout, std::move(memory)),
+      sums(pushers_of(layout), chunks.size(), staging),
+      copying(chunks, parameters, layout.rounds.waits_for_all()),
+      replies(layout, chunks, parameters),
+      restored_(layout.initial != nullptr),
+      members_(members) {
+  for (std::uint32_t slot = 0; slot < chunks.size(); ++slot) {
+    const std::uint32_t id = layout.plan->core_chunks[layout.server_index][core][slot];
+    ShardChunk& chunk = chunks[slot];
+    chunk.place = parameters.add(layout, layout.plan->chunks[id]);
+    chunk.hyper = layout.hyper;
+    chunk.sum.members = layout.workers;
+    chunk.initialised = !has_parameters(layout.rule);
+    chunk.is_root = layout.rack.is_alone() || layout.rack.is_root(layout.plan->chunks[id].tree);
+    if (!restored_) continue;
+    // The first round of a restored job replies with what was restored, so its number is the
+    // snapshot's again.
+    parameters.restore(*layout.initial, chunk.place);
+    chunk.rounds = layout.initial->round - 1;
+    chunk.left_out = layout.initial->left_out();
+    elements_touched.add(chunk.place.elements);
+  }
+  if (sums_wait(layout)) gate_.emplace(layout, core, chunks, parameters, skipped);
+}
+
+void ChunkUpdates::join(RackExchange* exchange, ValueWatch* watch) {
+  exchange_ = exchange;
+  watch_ = watch;
+}
+
+PushResult ChunkUpdates::finish(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  const bool combines = exchange_ != nullptr && exchange_->combines(chunk);
+  if (gate_ || combines) sums.merge(slot, chunk.sum, chunk.place.elements);
+  if (watch_ != nullptr && watch_->ends_job()) return PushResult::kForbidden;
+  if (gate_) return on_summed(slot);
+  if (combines && chunk.is_root) {
+    exchange_->write_down(slot, chunk.hyper,
+                          {reinterpret_cast<const float*>(chunk.sum.data), chunk.place.elements});
+  }
+  copying.copy_if_due(chunk);
+  replies.begin_update(slot);
+  if (watch_ == nullptr) {
+    apply(slot);
+  } else if (!apply_looking(slot)) {
+    return PushResult::kForbidden;
+  }
+  replies.end_update(slot);
+  complete(slot);
+  return PushResult::kCompleted;
+}
+
+void ChunkUpdates::apply(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  parameters.begin_update(chunk);
+  std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
+  for (std::uint32_t i = 0; i < chunk.place.run_count; ++i) {
+    const ChunkParameters::Run& run = parameters.run(chunk.place.first_run + i);
+    const std::size_t count = sums.sources(slot, chunk.sum, run.offset, sources);
+    parameters.update(chunk.place, run, {sources.data(), count}, chunk.hyper);
+  }
+}
+
+// Some pushes are not added up yet, and nobody has looked at them. False: the job is to end, and
+// the parameters are neither of the round before nor of this one.
+bool ChunkUpdates::apply_looking(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  chunk.enter(ChunkState::kUpdating);
+  parameters.begin_update(chunk);
+  std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
+  bool finite = true;
+  for (std::uint32_t i = 0; i < chunk.place.run_count; ++i) {
+    const ChunkParameters::Run& run = parameters.run(chunk.place.first_run + i);
+    const std::size_t count = sums.sources(slot, chunk.sum, run.offset, sources);
+    const std::span<const kernels::Source> all(sources.data(), count);
+    finite = parameters.update_and_look(chunk.place, run, all, chunk.hyper) && finite;
+  }
+  if (!finite) sums.look_at_rest(slot, chunk.sum, chunk.place.elements);
+  return !watch_->ends_job();
+}
+
+void ChunkUpdates::begin(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  if (gate_) gate_->on_initialised(chunk);
+  chunk.initialised = true;
+  complete(slot);
+}
+
+void ChunkUpdates::complete(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  const std::uint32_t pushes = chunk.sum.pushes;
+  sums.clear(slot, chunk.sum);
+  if (chunk.rounds == 0 && !restored_) elements_touched.add(chunk.place.elements);
+  ++chunk.rounds;
+  chunk.state = ChunkState::kGathering;  // it may follow each
+  ChunkParameters::end_rest(chunk);
+  members_.end_round(slot, chunk.rounds, pushes);
+  copying.copy_if_due(chunk);
+  chunks_completed.add(1);
+}
+
+void ChunkUpdates::leave_out(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  copying.copy_if_due(chunk);
+  chunk.skipped = true;
+  chunk.has_next_rest = false;  // what the round would have sent of it stays in the residual
+  complete(slot);
+}
+
+void ChunkUpdates::begin_landing(std::uint32_t slot) {
+  copying.copy_if_due(chunks[slot]);
+  chunks[slot].enter(ChunkState::kLanding);
+}
+
+PushResult ChunkUpdates::on_summed(std::uint32_t slot) {
+  chunks[slot].enter(ChunkState::kSummed);
+  switch (gate_->on_sum(slot)) {
+    case DeferredUpdates::Due::kLater:
+      return PushResult::kDeferred;
+    case DeferredUpdates::Due::kQueued:
+      return PushResult::kUpdatesDue;
+    case DeferredUpdates::Due::kAtOnce:
+      update_deferred(slot);
+  }
+  return PushResult::kCompleted;
+}
+
+// A copy has the state that its parameters go with.
+bool ChunkUpdates::prepare_due() {
+  const auto slot = gate_->next_to_direct();
+  if (!slot) return false;
+  copying.copy_if_due(chunks[*slot]);
+  chunks[*slot].enter(ChunkState::kUpdating);
+  gate_->direct(*slot);
+  return true;
+}
+
+std::uint32_t ChunkUpdates::update_due() {
+  while (prepare_due()) {
+  }
+  const std::uint32_t slot = gate_->take_due();
+  update_deferred(slot);
+  return slot;
+}
+
+void ChunkUpdates::update_deferred(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  copying.copy_if_due(chunk);
+  const bool is_left_out = gate_->leaves_out_round();
+  replies.begin_update(slot);
+  chunk.skipped = !gate_->update(slot);
+  replies.end_update(slot);
+  if (is_left_out) ++chunk.left_out;
+  complete(slot);
+}
+
+}  // namespace phub::server

@@ -1,0 +1,93 @@
+// The end of a chunk's round: its update, at once or when it is due, and what follows it.
+//
+// Where the rule is applied here, a complete sum becomes new parameters in one pass, unless the
+// update waits for more (deferred_updates.h). Data of a Shard; its core's thread only (counters:
+// any thread). Nothing allocates after it is made.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/counter.h"
+#include "server/chunks/chunk/chunk_copying.h"
+#include "server/chunks/chunk/chunk_replies.h"
+#include "server/chunks/deferred_updates.h"
+#include "server/chunks/pushes/push_sums.h"
+#include "server/chunks/racks/rack_exchange.h"
+#include "server/chunks/rounds/round_members.h"
+
+namespace phub::server {
+
+class ChunkUpdates {
+ public:
+  // The last two outlive it.
+  ChunkUpdates(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
+               BufferPool& staging, RoundMembers& members);
+  ChunkUpdates(const ChunkUpdates&) = delete;
+  ChunkUpdates& operator=(const ChunkUpdates&) = delete;
+
+  // After the chunks know their racks, and before anything is pushed. Null: there are none, or
+  // nobody looks at sums. They outlive it.
+  void join(RackExchange* exchange, ValueWatch* watch);
+
+  // Applies the rule to the chunk's sum, whose pushes are all there, and ends its round. Of a plain
+  // job.
+  void update(std::uint32_t slot) {
+    copying.copy_if_due(chunks[slot]);
+    apply(slot);
+    complete(slot);
+  }
+  // The same of any job: kCompleted; kDeferred or kUpdatesDue, when the update comes later; or
+  // kForbidden, when the job is to end instead.
+  PushResult finish(std::uint32_t slot);
+  // The chunk has its initial parameters.
+  void begin(std::uint32_t slot);
+  // New parameters are there: the chunk's round ends.
+  void complete(std::uint32_t slot);
+  // The same where its update was left out.
+  void leave_out(std::uint32_t slot);
+  // From now on the parameters may be the reply's of the rack above, in part.
+  void begin_landing(std::uint32_t slot);
+
+  // ---- Updates that come later ----
+  // The job stops: none is due any more.
+  void stop() {
+    if (gate_) gate_->stop();
+  }
+  bool has_due() const { return gate_ && gate_->has_due(); }
+  // Updates are due, or will be when the norm is known.
+  bool awaits() const { return gate_ && gate_->awaits(); }
+  // Makes a chunk ready for its update, where that is a pass of its own (rule lamb). False: all
+  // that are to be updated next are. REQUIRES: has_due.
+  bool prepare_due();
+  // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
+  // returns it: it is complete now. What prepare_due would do is done before. REQUIRES: has_due.
+  std::uint32_t update_due();
+  // Null: updates are made with the last push.
+  DeferredUpdates* gate() { return gate_ ? &*gate_ : nullptr; }
+  const DeferredUpdates* gate() const { return gate_ ? &*gate_ : nullptr; }
+
+  Counter elements_touched;  // of chunks whose parameters are in memory: it grows with their rounds
+  Counter chunks_completed;
+  SkipCounters skipped;
+  std::vector<ShardChunk> chunks;  // by slot
+  ChunkParameters parameters;
+  PushSums sums;  // of workers; with several racks, of racks
+  ChunkCopying copying;
+  ChunkReplies replies;
+
+ private:
+  void apply(std::uint32_t slot);
+  bool apply_looking(std::uint32_t slot);
+  PushResult on_summed(std::uint32_t slot);
+  void update_deferred(std::uint32_t slot);
+
+  const bool restored_;  // the parameters were there before the first round
+  RoundMembers& members_;
+  std::optional<DeferredUpdates> gate_;
+  RackExchange* exchange_ = nullptr;
+  ValueWatch* watch_ = nullptr;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,122 @@
+#include "server/chunks/racks/rack_exchange.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace phub::server {
+
+RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
+                           std::vector<ShardChunk>& chunks, ChunkParameters& parameters,
+                           BufferPool& staging)
+    : memory_(parameters.memory()),
+      core_(core),
+      type_(layout.rack_wire_type),
+      leaves_out_(layout.loss_scale.kind != LossScaling::kNone),
+      chunks_(chunks),
+      parameters_(parameters),
+      staging_(staging) {
+  if (layout.rack_compress.is_on()) compression_.emplace(layout, core);
+}
+
+PushResult RackExchange::read(const Push& push, const ShardChunk& chunk, Contribution& sum) {
+  if (!compression_ && type_ == DataType::kFloat32) {
+    sum = {.data = push.data, .staged = push.staged};
+    return PushResult::kAccepted;
+  }
+  sum = {.data = staging_.take(), .staged = true};
+  auto fault = wire::SparseFault::kNone;
+  if (compression_) {  // racks that are joined so push by tcp alone
+    PHUB_DCHECK(push.staged, "a rack's sum by tcp");
+    auto* const wide = reinterpret_cast<float*>(sum.data);
+    fault = RackCompression::read({push.data, push.bytes}, {wide, chunk.place.elements});
+  } else {
+    kernels::convert(sum.data, DataType::kFloat32, push.data, type_, chunk.place.elements);
+  }
+  if (push.staged) staging_.give(push.data);
+  if (fault != wire::SparseFault::kNone) staging_.give(sum.data);
+  return result_of(fault);
+}
+
+void RackExchange::keep_back(std::uint32_t slot, std::byte* sum) {
+  if (!compression_ || !compression_->keeps_back(slot)) return;
+  ShardChunk& chunk = chunks_[slot];
+  compression_->keep_back({reinterpret_cast<float*>(sum), chunk.place.elements},
+                          parameters_.rack_rest(chunk), parameters_.next_rack_rest(chunk),
+                          chunk.rounds);
+}
+
+void RackExchange::write_up(std::uint32_t slot, PushSums& sums) {
+  ShardChunk& chunk = chunks_[slot];
+  if (compression_) {
+    sums.merge(slot, chunk.sum, chunk.place.elements);
+    compression_->write_up(slot, summed(chunk));
+  } else if (type_ != DataType::kFloat32) {
+    sums.merge(slot, chunk.sum, chunk.place.elements);
+    round(chunk, reinterpret_cast<float*>(chunk.sum.data), parameters_.rack_rest(chunk),
+          parameters_.next_rack_rest(chunk));
+  } else {
+    std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
+    const std::size_t count = sums.sources(slot, chunk.sum, 0, sources);
+    kernels::update({.sources = {sources.data(), count},
+                     .elements = chunk.place.elements,
+                     .parameters = reinterpret_cast<float*>(outgoing(chunk))});
+  }
+  sums.clear(slot, chunk.sum);
+}
+
+void RackExchange::write_initial(std::uint32_t slot, kernels::Source values) {
+  const ShardChunk& chunk = chunks_[slot];
+  kernels::convert(outgoing(chunk), DataType::kFloat32, values.data, values.type,
+                   chunk.place.elements);
+}
+
+// Adds `rest`, the residual of the rounds before, to the sum, and rounds it to what goes up. Keeps
+// what is left now in `next`, so that nothing is lost over the rounds. What is not finite leaves
+// nothing.
+void RackExchange::round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
+                         std::span<float> next) const {
+  const std::size_t elements = chunk.place.elements;
+  for (std::size_t i = 0; i < elements; ++i) sum[i] += rest[i];
+  kernels::convert(outgoing(chunk), type_, reinterpret_cast<const std::byte*>(sum),
+                   DataType::kFloat32, elements);
+  kernels::convert(reinterpret_cast<std::byte*>(next.data()), DataType::kFloat32, outgoing(chunk),
+                   type_, elements);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float left = sum[i] - next[i];
+    next[i] = std::isfinite(left) ? left : 0.0F;
+  }
+}
+
+std::span<const std::byte> RackExchange::sum_to_push(std::uint32_t slot) const {
+  const ShardChunk& chunk = chunks_[slot];
+  if (combines(chunk)) return compression_->outgoing(slot);
+  return {outgoing(chunk), sum_bytes(chunk)};
+}
+
+PushResult RackExchange::read_reply(std::uint32_t slot, std::span<const std::byte> reply) {
+  ShardChunk& chunk = chunks_[slot];
+  if (staging_.free() == 0) return PushResult::kDuplicate;
+  Hyper hyper;
+  std::memcpy(&hyper, reply.data(), sizeof(hyper));
+  if (!makes_sense(hyper)) return PushResult::kBadHyper;
+  const auto some = reply.subspan(sizeof(hyper));
+  std::byte* const wide = some.empty() ? nullptr : staging_.take();
+  if (wide != nullptr) {
+    const auto fault =
+        RackCompression::read(some, {reinterpret_cast<float*>(wide), chunk.place.elements});
+    if (fault != wire::SparseFault::kNone) {
+      staging_.give(wide);
+      return result_of(fault);
+    }
+  }
+  if (chunk.sum.members > 1) compression_->pass_down(slot, reply);
+  chunk.hyper = hyper;
+  chunk.sum.data = wide;
+  chunk.sum.pushes = chunk.sum.folded = chunk.sum.members;
+  return PushResult::kAccepted;
+}
+
+}  // namespace phub::server

@@ -1,0 +1,97 @@
+// What the racks of a job send each other of a chunk: sums go up its tree, replies come down.
+//
+// Sums are fp32, or rounded to 16 bits with a residual (Seide et al., "1-bit stochastic gradient
+// descent", 2014), or only their largest elements (rack_compression.h). Where they are compressed,
+// all racks' sum comes down and each rack applies the rule; else new parameters come down.
+// Data of a Shard; its core's thread only. Nothing allocates after it is made.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "server/chunks/chunk/chunk_parameters.h"
+#include "server/chunks/pushes/push_sums.h"
+#include "server/chunks/racks/rack_compression.h"
+
+namespace phub::server {
+
+class RackExchange {
+ public:
+  // The last three outlive it.
+  RackExchange(const JobLayout& layout, std::uint32_t core, std::vector<ShardChunk>& chunks,
+               ChunkParameters& parameters, BufferPool& staging);
+
+  // Racks push each other some of their sums' elements, and each applies the rule.
+  bool compresses() const { return compression_.has_value(); }
+  // Whether what goes down for the chunk is all racks' sum. Initial parameters cross as they are.
+  bool combines(const ShardChunk& chunk) const { return compression_ && chunk.initialised; }
+
+  // ---- Sums that racks below push here ----
+  // Bytes of all of the chunk's sum, and whether a push of it may have so many.
+  std::uint32_t sum_bytes(const ShardChunk& chunk) const {
+    const DataType type = chunk.initialised ? type_ : DataType::kFloat32;
+    return static_cast<std::uint32_t>(chunk.place.elements * size_of(type));
+  }
+  bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
+    if (slot >= chunks_.size()) return false;
+    const std::uint32_t whole = sum_bytes(chunks_[slot]);
+    return bytes == whole || (bytes < whole && combines(chunks_[slot]));
+  }
+  // kAccepted: `sum` has it in fp32. Else what is wrong with it. The push's buffer is given back or
+  // is the sum's.
+  PushResult read(const Push& push, const ShardChunk& chunk, Contribution& sum);
+
+  // ---- Sums that go up ----
+  // Leaves in this rack's sum of the chunk what is to travel of it.
+  void keep_back(std::uint32_t slot, std::byte* sum);
+  // Leaves the chunk's sum, which has all of its pushes, where it is sent from, and clears it.
+  void write_up(std::uint32_t slot, PushSums& sums);
+  // The leader's initial parameters go up as they are.
+  void write_initial(std::uint32_t slot, kernels::Source values);
+  std::span<const std::byte> sum_to_push(std::uint32_t slot) const;
+  // Where a Hyper and a Vote are pushed from, at wire.h's places.
+  std::byte* words() const { return memory_->rack_words(core_); }
+
+  // ---- Replies that go down, where racks' sums are compressed ----
+  // `sum`: of all racks; empty: the update is left out.
+  void write_down(std::uint32_t slot, const Hyper& hyper, std::span<const float> sum) {
+    compression_->write_down(slot, hyper, sum);
+  }
+  // What racks below are replied to with; empty: new parameters.
+  std::span<const std::byte> reply_below(std::uint32_t slot) const {
+    return compression_ ? compression_->outgoing(slot) : std::span<const std::byte>();
+  }
+  // Whether such a reply of the rack above may have so many bytes: a Hyper, and a sum or none.
+  bool may_reply(const ShardChunk& chunk, std::size_t bytes) const {
+    const std::size_t least = sizeof(Hyper) + (leaves_out_ ? 0 : 1);
+    return bytes >= least && bytes <= sizeof(Hyper) + sum_bytes(chunk);
+  }
+  // Reads one. kAccepted: the chunk has its Hyper, and its sum in fp32 unless the update is left
+  // out; racks below are replied to with the same.
+  PushResult read_reply(std::uint32_t slot, std::span<const std::byte> reply);
+
+  // A device of the rack above writes replies into the parameters, as soon as it has the sum. Set
+  // before the first push.
+  bool replies_land_unseen = false;
+
+ private:
+  void round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
+             std::span<float> next) const;
+  std::byte* outgoing(const ShardChunk& chunk) const { return memory_->rack_sum(chunk.place.home); }
+  static std::span<const float> summed(const ShardChunk& chunk) {
+    return {reinterpret_cast<const float*>(chunk.sum.data), chunk.place.elements};
+  }
+
+  const std::shared_ptr<JobMemory> memory_;
+  const std::uint32_t core_;
+  const DataType type_;    // of what other racks push and are pushed
+  const bool leaves_out_;  // updates, where sums are not finite
+  std::vector<ShardChunk>& chunks_;
+  ChunkParameters& parameters_;
+  BufferPool& staging_;
+  std::optional<RackCompression> compression_;  // none: racks' sums go whole
+};
+
+}  // namespace phub::server

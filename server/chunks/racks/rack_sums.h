@@ -1,0 +1,76 @@
+// Of a job of several racks: the sums of this rack's workers, chunk by chunk, and their votes.
+//
+// A chunk has two sums here. The first is of this rack's workers, and is one of the pushes of the
+// second, which has those of the racks below too: so its bits depend on the racks' order alone.
+// Data of a Shard; its core's thread only. Nothing grows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "server/chunks/pushes/push_sums.h"
+#include "server/chunks/pushes/worker_reader.h"
+#include "server/chunks/rounds/votes.h"
+
+namespace phub::server {
+
+class RackSums {
+ public:
+  // Sets what of the chunks depends on their trees.
+  RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardChunk> chunks,
+           WorkerReader& reader, BufferPool& staging);
+
+  const RackPlace& place() const { return place_; }
+  // Chunks of this core that end here.
+  std::uint32_t roots() const { return roots_; }
+  bool is_worker(std::uint32_t seat) const { return seat < workers_; }
+  // Whether a member pushes the chunk here, and is replied to with it.
+  bool pushes(std::uint32_t seat, const ShardChunk& chunk) const {
+    return is_worker(seat) || place_.is_below(chunk.tree, place_.rack_at(seat, workers_));
+  }
+  // Whether the rack at the seat is the one to which the chunk goes up.
+  bool is_above(std::uint32_t seat, const ShardChunk& chunk) const {
+    return place_.above(chunk.tree) == place_.rack_at(seat, workers_);
+  }
+  // Among the pushes of the chunk's second sum.
+  std::uint32_t position(std::uint32_t seat, const ShardChunk& chunk) const {
+    const std::uint32_t rack = is_worker(seat) ? place_.own() : place_.rack_at(seat, workers_);
+    return positions_[chunk.tree * place_.racks() + rack];
+  }
+
+  // Adds a worker's push. True: it was the last one.
+  bool add(const Push& push, const Contribution& own, const ShardChunk& chunk) {
+    return sums_.add_read(push, own, first_[push.slot], chunk.place.elements);
+  }
+  // Looks at what is in place before it is added up. False: the job is to end. REQUIRES: the last
+  // push is there.
+  bool read_rest(std::uint32_t slot, WorkerReader& reader) const {
+    return reader.read_rest(slot, sums_, first_[slot]);
+  }
+  // Their sum in fp32, in a staging buffer. REQUIRES: the last push is there.
+  Contribution take(std::uint32_t slot, const ShardChunk& chunk);
+  // The same of a push that is only counted.
+  bool is_last_worker(std::uint32_t slot) {
+    ChunkSum& sum = first_[slot];
+    if (++sum.pushes < workers_) return false;
+    sum.clear();
+    return true;
+  }
+
+  // Of this rack's workers, when the last of them has voted; no member else does so here.
+  VoteOutcome vote(std::uint32_t seat, const Vote& vote) { return votes_.add(seat, vote); }
+  bool have_voted() const { return votes_.are_all(); }
+  Vote take_vote();
+
+ private:
+  const RackPlace place_;
+  const std::uint32_t workers_;
+  PushSums sums_;
+  std::vector<ChunkSum> first_;           // by slot
+  std::vector<std::uint32_t> positions_;  // [tree][rack]
+  std::uint32_t roots_ = 0;
+  Votes votes_;
+};
+
+}  // namespace phub::server
