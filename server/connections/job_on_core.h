@@ -57,8 +57,6 @@ class JobOnCore : public FairShare::Flow {
   // Of which so many buffers at most are a job in step's. Before anything arrives; by default it
   // is a few for each worker and a few megabytes.
   void limit_staging(std::size_t buffers) { staging_budget_ = buffers; }
-  // Updates could be made now.
-  bool has_updates_due() const { return updates_due && shard.updates.has_due(); }
   // Racks push each other some of their sums' elements, and each applies the rule.
   bool compresses_racks() const { return shard.exchange && shard.exchange->compresses(); }
   // Whether this connection's worker has pushed more than the slowest one that is connected.
@@ -85,9 +83,8 @@ class JobOnCore : public FairShare::Flow {
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<std::unique_ptr<Connection>> above;  // by rack; empty: one rack
   ArrivalQueue arrivals;
-  ReadyList ready;           // connections that have something to be read
-  bool updates_due = false;  // or awaited: it is in the core's list of those
-  bool in_grace = false;     // it is in the core's list of those with rounds that time ends
+  ReadyList ready;            // connections that have something to be read
+  bool has_due_work = false;  // it is in the core's list of those (core/due_work.h)
   // Buffers beyond its budget, until it is back within it: holding workers back stopped it.
   std::size_t staging_allowance = 0;
   RoundTimes times;

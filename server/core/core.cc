@@ -47,19 +47,6 @@ std::string_view reason_of(transport::Loss loss, const Connection& connection) {
   }
 }
 
-// The norm of what is here is to be told to all workers: once.
-bool asks_norm(JobOnCore& job) {
-  NormWords* const words = job.shard.updates.gate()->words();
-  return words != nullptr && words->take_question();
-}
-
-// Of a write that nobody will look at: its staging buffer, where it has one.
-void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
-  if (data == nullptr || connection.in_place) return;
-  if (connection.role == PeerRole::kRackAbove && !connection.job->staging->owns(data)) return;
-  if (wire::is_control(wire::slot_of(immediate))) return;
-  connection.job->staging->give(data);
-}
 }  // namespace
 
 // Jobs and connections are as many as the lanes have room for, at most.
@@ -67,10 +54,10 @@ Core::Core(const CoreOptions& options)
     : options_(options),
       turns_(Clock(options.time)),
       replies_(kLanesMax * options.max_connections, turns_),
-      updates_(kLanesMax * options.max_connections, turns_, replies_),
-      graces_(kLanesMax * options.max_connections, turns_, replies_),
-      paused_(options.max_connections),
-      events_(4 * std::size_t{options.max_connections}) {}
+      due_(kLanesMax * options.max_connections, turns_, replies_),
+      losses_(options.max_connections, due_, replies_, options.on_event),
+      dispatch_(turns_, replies_, due_, losses_),
+      paused_(options.max_connections) {}
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   std::unique_ptr<Core> core(new Core(options));
@@ -98,7 +85,7 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
 
 std::chrono::milliseconds Core::rest() const {
   const auto longest = replies_.empty() ? kLongestSleep : kLongestSleepWithReplies;
-  return graces_.empty() ? longest : graces_.rest(longest);
+  return due_.rest(longest);
 }
 
 // ---- the data path ---------------------------------------------------------------------------
@@ -107,8 +94,7 @@ bool Core::run_once() {
   bool any = false;
   for (Lane* lane : lanes_) any = drain(*lane) || any;
   any = serve() || any;
-  if (!updates_.empty()) any = updates_.run() || any;
-  if (!graces_.empty()) any = graces_.run() || any;
+  if (!due_.empty()) any = due_.run() || any;
   // While there is work, replies are batched: a few in one call wake a worker once.
   replies_.send(!any);
   return (!paused_.empty() && paused_.resume()) || any;
@@ -127,7 +113,7 @@ bool Core::drain(Lane& lane) {
     if (completion.kind == CompletionKind::kArrived) {
       on_arrived(*connection, completion, now);
     } else if (completion.kind == CompletionKind::kPeerLost) {
-      drop_peer(*connection, drop_of(completion.loss), reason_of(completion.loss, *connection));
+      losses_.drop(*connection, drop_of(completion.loss), reason_of(completion.loss, *connection));
     }
   }
   return true;
@@ -142,7 +128,7 @@ bool Core::read(JobOnCore& job) {
     const Completion& completion = completions_[i];
     Connection& connection = *tcp_->connections[completion.peer];
     if (connection.lost) {  // by what came before in the same look
-      give_back(connection, completion.immediate, completion.data);
+      Dispatch::give_back(connection, completion.immediate, completion.data);
     } else {
       on_arrived(connection, completion, now);
     }
@@ -154,15 +140,15 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
   JobOnCore& job = *connection.job;
   bytes_received_.add(arrived.bytes);
   if (!wire::same_epoch(arrived.immediate, connection.epoch)) {
-    drops_.count(Drop::kStaleEpoch);
-    give_back(connection, arrived.immediate, arrived.data);
+    losses_.count(Drop::kStaleEpoch);
+    Dispatch::give_back(connection, arrived.immediate, arrived.data);
     // No sample: nothing is done.
     turns_.shares.charge(job, connection.prices->cost(arrived.bytes));
     return;
   }
   if (connection.queued >= connection.most_queued) {
-    give_back(connection, arrived.immediate, arrived.data);
-    return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+    Dispatch::give_back(connection, arrived.immediate, arrived.data);
+    return losses_.drop(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
   ++connection.queued;
   job.arrivals.push({.connection = &connection,
@@ -186,7 +172,7 @@ bool Core::serve() {
     read(job);
     const bool serves = !job.arrivals.empty();
     if (serves) serve_some(job);
-    if (job.arrivals.empty() && job.ready.empty() && !job.has_updates_due()) {
+    if (job.arrivals.empty() && job.ready.empty() && !job.shard.updates.has_due()) {
       turns_.shares.rest(*flow);
       if (!serves) continue;
     }
@@ -206,7 +192,7 @@ void Core::serve_some(JobOnCore& job) {
   std::uint64_t cost = 0;
   std::size_t served = 0;
   do {
-    serve(job.arrivals.pop());
+    dispatch_.serve(job.arrivals.pop());
     cost += connection.prices->cost(bytes);
   } while (++served < kServedAtOnce && cost < owed && !waiting.empty() &&
            waiting.front().bytes == bytes &&
@@ -228,7 +214,7 @@ bool Core::serve_alone(JobOnCore& job) {
   while (!job.arrivals.empty() && spent < turns_.turn_ticks) {
     const Arrival arrival = job.arrivals.pop();
     bytes += arrival.bytes;
-    serve(arrival);
+    dispatch_.serve(arrival);
     if (bytes < kBytesPerStamp) continue;
     bytes = 0;
     spent = turns_.now() - start;
@@ -237,146 +223,6 @@ bool Core::serve_alone(JobOnCore& job) {
   const bool more = !job.arrivals.empty() || !job.ready.empty();
   if (!more) turns_.shares.rest(job);
   return reads || serves || more;
-}
-
-void Core::serve(const Arrival& arrival) {
-  Connection& connection = *arrival.connection;
-  --connection.queued;
-  const std::uint32_t slot = wire::slot_of(arrival.immediate);
-  if (connection.lost) {  // and its memory with it
-    give_back(connection, arrival.immediate, arrival.data);
-  } else if (connection.role == PeerRole::kRackAbove) {
-    on_reply(arrival);
-  } else if (wire::is_control(slot)) {
-    on_word(arrival);
-  } else {
-    on_chunk(arrival);
-  }
-}
-
-void Core::on_chunk(const Arrival& arrival) {
-  Connection& connection = *arrival.connection;
-  JobOnCore& job = *connection.job;
-  const std::uint32_t slot = wire::slot_of(arrival.immediate);
-  ++connection.pushes;
-  const auto gathered = [&] {
-    job.on_taken(slot, arrival);
-    if (connection.role == PeerRole::kWorker) job.on_gathered(slot, arrival, turns_.rate());
-  };
-  const auto taken = [&] {
-    job.on_taken(slot, arrival);
-    replies_.release(job, slot);
-  };
-  const PushResult result = job.shard.on_push({.worker = connection.worker,
-                                               .slot = slot,
-                                               .data = arrival.data,
-                                               .bytes = arrival.bytes,
-                                               .staged = !connection.in_place,
-                                               .hyper = &connection.hyper});
-  switch (result) {
-    case PushResult::kAccepted:
-    case PushResult::kForbidden:  // the control plane, which looks at the findings, ends the job
-      return job.on_taken(slot, arrival);
-    case PushResult::kCompleted:
-      gathered();
-      job.times.completed(slot, turns_.now());
-      return replies_.complete(job, slot);
-    case PushResult::kGoesUp:
-      replies_.go_up(job, slot);
-      [[fallthrough]];
-    case PushResult::kGathered:
-      return gathered();
-    case PushResult::kUpdatesDue:
-      updates_.add(job);
-      [[fallthrough]];
-    case PushResult::kDeferred:
-      if (asks_norm(job)) replies_.tell_norm(job);
-      return gathered();
-    case PushResult::kOpened:
-      graces_.await_quorum(job, slot);
-      return taken();
-    case PushResult::kQuorum:
-      graces_.begin_grace(job, slot);
-      return taken();
-    case PushResult::kTaken:
-      return taken();
-    case PushResult::kDropped:
-      job.on_dropped(slot, arrival);
-      return replies_.release(job, slot);
-    default:
-      return refuse(connection, result);
-  }
-}
-
-// What a push was that was not taken.
-void Core::refuse(Connection& connection, PushResult result) {
-  switch (result) {
-    case PushResult::kStopped:
-      return drops_.count(Drop::kLateWrite);
-    case PushResult::kCorrupt:  // the control plane, which looks at the findings, ends the job
-      return drops_.count(Drop::kBadChecksum);
-    case PushResult::kUnknownChunk:
-      return drop_peer(connection, Drop::kUnknownChunk, "it pushed a chunk that does not exist");
-    case PushResult::kBadLength:
-      return drop_peer(connection, Drop::kBadLength, "it pushed a chunk of a wrong size");
-    case PushResult::kDuplicate:
-      return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
-    case PushResult::kBadCount:
-      return drop_peer(connection, Drop::kBadSparse,
-                       "it pushed a sparse chunk whose count is not that of its length");
-    case PushResult::kBadIndex:
-      return drop_peer(connection, Drop::kBadSparse,
-                       "it pushed a sparse chunk with an index outside of the chunk");
-    case PushResult::kBadOrder:
-      return drop_peer(connection, Drop::kBadSparse,
-                       "it pushed a sparse chunk whose indices do not ascend");
-    case PushResult::kTooEarly:
-      return drop_peer(connection, Drop::kDuplicatePush,
-                       "it pushed a chunk before it had the reply to its last push of it");
-    case PushResult::kBadHyper:  // of replies only
-    case PushResult::kAccepted:  // and these are taken
-    case PushResult::kForbidden:
-    case PushResult::kCompleted:
-    case PushResult::kGathered:
-    case PushResult::kGoesUp:
-    case PushResult::kDeferred:
-    case PushResult::kUpdatesDue:
-    case PushResult::kTaken:
-    case PushResult::kOpened:
-    case PushResult::kQuorum:
-    case PushResult::kDropped:
-      return;
-  }
-}
-
-// Of the rack above, to a sum that was pushed to it.
-void Core::on_reply(const Arrival& arrival) {
-  Connection& connection = *arrival.connection;
-  JobOnCore& job = *connection.job;
-  const std::uint32_t slot = wire::reply_slot_of(arrival.immediate);
-  switch (job.shard.take_reply(slot, {arrival.data, arrival.bytes},
-                               wire::was_skipped(arrival.immediate))) {
-    case PushResult::kCompleted:
-      job.on_replied(arrival);
-      job.times.completed(slot, turns_.now());
-      return replies_.complete(job, slot);
-    case PushResult::kStopped:
-      return drops_.count(Drop::kLateWrite);
-    case PushResult::kBadCount:
-      return drop_peer(connection, Drop::kBadSparse,
-                       "it replied with a sparse sum whose count is not that of its length");
-    case PushResult::kBadIndex:
-      return drop_peer(connection, Drop::kBadSparse,
-                       "it replied with a sparse sum with an index outside of the chunk");
-    case PushResult::kBadOrder:
-      return drop_peer(connection, Drop::kBadSparse,
-                       "it replied with a sparse sum whose indices do not ascend");
-    case PushResult::kBadHyper:
-      return drop_peer(connection, Drop::kBadHyper,
-                       "it replied with hyper-parameters that are no numbers, or out of range");
-    default:
-      return drop_peer(connection, Drop::kUnknownChunk, "it replied to what was not pushed");
-  }
 }
 
 }  // namespace phub::server

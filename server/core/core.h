@@ -7,20 +7,15 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "common/base/spsc_ring.h"
 #include "common/base/ticks.h"
 #include "server/core/core_thread.h"
-#include "server/core/drops.h"
-#include "server/core/due_graces.h"
-#include "server/core/due_updates.h"
+#include "server/core/dispatch.h"
 #include "server/core/paused_workers.h"
-#include "server/core/replies.h"
 #include "server/core/tcp_lane.h"
 #include "server/core/window_lanes.h"
 #include "server/job/counters.h"
@@ -44,13 +39,6 @@ struct CoreOptions {
 struct RackAbove {
   std::uint32_t rack = 0;
   std::uint32_t epoch = 0;
-};
-
-struct LossEvent {
-  std::uint64_t job_id = 0;
-  std::uint32_t worker = 0;
-  std::string_view reason;  // a literal
-  bool goes_on = false;     // the job has a quorum without this worker
 };
 
 class Core final {
@@ -86,9 +74,9 @@ class Core final {
   void lose(JobOnCore* job, std::uint32_t worker, std::string_view reason);
   // Ends its sleep, from any thread.
   void wake() { thread_->wake(); }
-  std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
+  std::optional<LossEvent> next_event() { return losses_.next_event(); }  // one consumer
   CoreCounters counters() const;
-  const DropCounters& drops() const { return drops_; }
+  const DropCounters& drops() const { return losses_.drops(); }
 
   // ---- the core's thread ----
   bool run_once();
@@ -109,34 +97,22 @@ class Core final {
   bool serve();
   bool serve_alone(JobOnCore& job);
   void serve_some(JobOnCore& job);
-  void serve(const Arrival& arrival);
-  void on_chunk(const Arrival& arrival);
-  void refuse(Connection& connection, PushResult result);
-  void on_word(const Arrival& arrival);
-  void on_hyper(const Arrival& arrival);
-  void on_vote(const Arrival& arrival);
-  void on_norm(const Arrival& arrival);
-  void on_reply(const Arrival& arrival);
-  void drop_peer(Connection& connection, Drop cause, std::string_view reason);
-  void go_on(JobOnCore& job);
   std::chrono::milliseconds rest() const;
 
   CoreOptions options_;
-  DropCounters drops_;
   Turns turns_;
   std::unique_ptr<ShmLane> shm_;
   std::unique_ptr<TcpLane> tcp_;
   std::unique_ptr<VerbsLane> verbs_;  // null: no RDMA
   std::vector<Lane*> lanes_;          // those of the above that there are
   Replies replies_;
-  DueUpdates updates_;
-  DueGraces graces_;
+  DueWork due_;
+  Losses losses_;
+  Dispatch dispatch_;
   PausedWorkers paused_;
   std::array<transport::Completion, 64> completions_;
   Counter bytes_received_;
-  std::atomic<std::uint32_t> connections_{0};
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  SpscRing<LossEvent> events_;
   std::unique_ptr<CoreThread> thread_;  // last: it uses all of the above
 };
 

@@ -15,8 +15,7 @@ Status is_connected() {
 void Core::detach(JobOnCore* job) {
   call([&] {
     turns_.shares.remove(*job);
-    updates_.forget(*job);
-    graces_.forget(*job);
+    due_.forget(*job);
     const auto end = [&](std::unique_ptr<Connection>& connection) {
       if (!connection) return;
       connection->for_each_stream([&](Connection& stream) {
@@ -37,14 +36,14 @@ void Core::detach(JobOnCore* job) {
 void Core::lose(JobOnCore* job, std::uint32_t worker, std::string_view reason) {
   call([&] {
     const auto& connection = job->connections[worker];
-    if (connection) drop_peer(*connection, Drop::kCount, reason);
+    if (connection) losses_.drop(*connection, Drop::kCount, reason);
   });
 }
 
 // A connection that is not lost.
 void Core::leave(Connection& connection) {
   connection.endpoint->remove(connection.peer);
-  connections_.fetch_sub(1, std::memory_order_relaxed);
+  losses_.connections.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // `peer` is what the lane's endpoint makes a peer of. The core's thread.
@@ -66,7 +65,7 @@ Status Core::enter(OneLane& lane, Connection& connection, Peer peer) {
     checks->read_from(connection.worker, connection.window, connection.window_layout);
   }
   lane.connections[*id] = &connection;
-  connections_.fetch_add(1, std::memory_order_relaxed);
+  losses_.connections.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
@@ -171,7 +170,7 @@ CoreCounters Core::counters() const {
           .bytes_sent = replies_.bytes_sent.value(),
           .busy_nanoseconds = total - std::min(total, thread_->waiter().slept_nanoseconds()),
           .sleeps = thread_->waiter().sleeps(),
-          .connections = connections_.load(std::memory_order_relaxed)};
+          .connections = losses_.connections.load(std::memory_order_relaxed)};
 }
 
 }  // namespace phub::server

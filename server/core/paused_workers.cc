@@ -12,7 +12,7 @@ void PausedWorkers::pause(Connection& connection) {
 bool PausedWorkers::resume() {
   for (const Connection* connection : paused_) {
     JobOnCore& job = *connection->job;
-    const bool has_work = job.is_awake() || job.has_updates_due();
+    const bool has_work = job.is_awake() || job.shard.updates.has_due();
     if (!has_work && job.is_slowest_waiting()) job.allow_staging(kMoreBuffers);
   }
   return std::erase_if(paused_, [](Connection* connection) {

@@ -1,0 +1,108 @@
+#include "server/core/due_work.h"
+
+#include <algorithm>
+
+namespace phub::server {
+namespace {
+
+// Of a job with a quorum; null: time ends no round of it.
+const QuorumRounds* rounds_that_end(const JobOnCore& job) {
+  const QuorumRounds* const rounds = job.shard.members.rounds();
+  return rounds != nullptr && !job.shard.stopped() && rounds->has_ends() ? rounds : nullptr;
+}
+
+}  // namespace
+
+std::uint64_t DueWork::in(std::uint32_t ms) const {
+  return turns_.now() + turns_.rate().ticks_of(std::chrono::milliseconds(ms));
+}
+
+void DueWork::add(JobOnCore& job) {
+  if (job.has_due_work) return;
+  job.has_due_work = true;
+  jobs_.push_back(&job);
+}
+
+void DueWork::await_quorum(JobOnCore& job, std::uint32_t slot) {
+  QuorumRounds& rounds = *job.shard.members.rounds();
+  rounds.waits.push(slot, in(rounds.policy().patience_ms));
+  add(job);
+}
+
+void DueWork::begin_grace(JobOnCore& job, std::uint32_t slot) {
+  QuorumRounds& rounds = *job.shard.members.rounds();
+  rounds.waits.remove(slot);
+  rounds.graces.push(slot, in(rounds.policy().grace_ms));
+  add(job);
+}
+
+bool DueWork::run() {
+  bool any = false;
+  for (JobOnCore* const job : jobs_) {
+    any = update(*job) || any;
+    any = end_rounds(*job) || any;
+  }
+  std::erase_if(jobs_, [](JobOnCore* job) {
+    job->has_due_work = job->shard.updates.awaits() || rounds_that_end(*job) != nullptr;
+    return !job->has_due_work;
+  });
+  return any;
+}
+
+// True: some are left that could be made now.
+bool DueWork::update(JobOnCore& job) {
+  ChunkUpdates& updates = job.shard.updates;
+  if (!updates.has_due()) return false;  // or other cores' sums are awaited
+  if (turns_.are_taken() && job.is_awake() && turns_.shares.owed(job) == 0) return true;
+  const std::uint64_t start = turns_.now();
+  for (bool goes_on = true; goes_on;
+       goes_on = updates.has_due() && turns_.now() - start < turns_.turn_ticks) {
+    if (!updates.prepare_due()) complete(job, updates.update_due());
+  }
+  charge(job, turns_.now() - start);
+  return updates.has_due();
+}
+
+// True: time has ended some.
+bool DueWork::end_rounds(JobOnCore& job) {
+  const std::uint64_t start = turns_.now();
+  std::uint64_t now = start;
+  bool any = false;
+  for (const QuorumRounds* rounds = rounds_that_end(job);
+       rounds != nullptr && rounds->first_end() <= start && now - start < turns_.turn_ticks;
+       rounds = rounds_that_end(job)) {
+    const std::uint32_t slot = job.shard.end_round();
+    job.times.gathered(slot, start, turns_.rate());
+    complete(job, slot);
+    any = true;
+    now = turns_.now();
+  }
+  if (any) charge(job, now - start);
+  return any;
+}
+
+void DueWork::complete(JobOnCore& job, std::uint32_t slot) {
+  job.times.completed(slot, turns_.now());
+  replies_.complete(job, slot);
+}
+
+void DueWork::charge(JobOnCore& job, std::uint64_t spent) {
+  if (turns_.shares.awake() > 0) turns_.shares.wake(job);  // others wait: it owes them this
+  turns_.charge(job, spent);
+}
+
+std::chrono::milliseconds DueWork::rest(std::chrono::milliseconds longest) const {
+  using std::chrono::milliseconds;
+  const std::uint64_t now = turns_.now();
+  milliseconds rest = longest;
+  for (const JobOnCore* const job : jobs_) {
+    const QuorumRounds* const rounds = rounds_that_end(*job);
+    if (rounds == nullptr) continue;
+    const std::uint64_t left = rounds->first_end() > now ? rounds->first_end() - now : 0;
+    const std::uint64_t ms = turns_.rate().nanoseconds_of(left) / 1'000'000 + 1;
+    rest = std::min(rest, milliseconds(ms));
+  }
+  return rest;
+}
+
+}  // namespace phub::server
