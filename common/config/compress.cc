@@ -44,6 +44,9 @@ void check_beside(const WorkerConfig& config, ConfigCheck& check) {
       fmt::format("contradicts optimizer.rule: \"{}\", which has a memory of its own; use rule "
                   "\"sgd\", or remove it here",
                   rule));
+  check.require(train.compress().encoding() != "auto" || config.racks().empty(), "encoding",
+                "\"auto\" contradicts racks: it measures the link to one rack's servers; choose "
+                "sparse, int8 or int4");
   check.require(train.payload() == "gradient", "encoding",
                 fmt::format("contradicts train.payload: \"{}\", of which a worker keeps what is "
                             "not shared in its own parameters: it would be pushed twice; use "

@@ -72,7 +72,13 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
   chunk.skipped = is_skipped;
   // Where each rack applies the rule, a restored one has the masters that go with its state.
   if (!exchange->compresses() || !restored_) updates.parameters.adopt(chunk.place);
-  chunk.initialised ? updates.complete(slot) : updates.begin(slot);
+  if (chunk.initialised) {
+    if (!is_skipped) updates.parameters.average_landed(chunk.place);
+    updates.complete(slot);
+  } else {
+    if (!restored_) updates.parameters.begin_average(chunk.place);
+    updates.begin(slot);
+  }
   return PushResult::kCompleted;
 }
 

@@ -61,7 +61,7 @@ Status Core::enter(OneLane& lane, Connection& connection, Peer peer) {
   connection.prices = has_own ? &job.own_prices : &turns_.prices.of(kind);
   if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
   PushChecks* const checks = job.shard.reader.checks();
-  if (checks != nullptr && connection.in_place) {
+  if (checks != nullptr && connection.in_place && connection.role == PeerRole::kWorker) {
     checks->read_from(connection.worker, connection.window, connection.window_layout);
   }
   lane.connections[*id] = &connection;

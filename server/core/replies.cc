@@ -64,8 +64,9 @@ void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
     if (!racks.pushes(connection->worker, job.shard.chunk(slot))) continue;
-    connection->replies.insert(slot);
-    mark(*connection);
+    Connection& carrier = connection->carrier(slot);
+    carrier.replies.insert(slot);
+    mark(carrier);
   }
 }
 

@@ -64,11 +64,11 @@ inline bool keeps_rack_rest(const JobLayout& layout) {
   return keeps_rack_rest(!layout.rack.is_alone(), layout.rack_compress, layout.rack_wire_type);
 }
 
-// fp32 arrays beside the parameters: its rule's, then the moving average, or what is kept back of
-// the rack's sums; no job has both. Memory, quotas, copies, snapshots and restores have all of
-// them: what decides later rounds belongs here, or in the table of the room's README.
+// fp32 arrays beside the parameters: its rule's, then the moving average, then the residual of the
+// rack's sums. Memory, quotas, copies, snapshots and restores have all of them: what decides later
+// rounds belongs here, or in the table of the room's README.
 inline unsigned state_arrays(RuleKind rule, double ema_decay, bool rack_rest = false) {
-  return state_arrays(rule) + (ema_decay > 0.0 || rack_rest ? 1 : 0);
+  return state_arrays(rule) + (ema_decay > 0.0 ? 1 : 0) + (rack_rest ? 1 : 0);
 }
 inline unsigned state_arrays(const JobLayout& layout) {
   return state_arrays(layout.rule, layout.ema_decay, keeps_rack_rest(layout));

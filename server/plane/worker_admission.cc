@@ -45,7 +45,8 @@ void WorkerAdmission::admit(Candidate candidate, Done done) {
 // candidate's.
 Result<bool> WorkerAdmission::take_place(PlaneJob& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
-  const bool is_stream = hello.kind == transport::Kind::kTcp &&
+  const bool is_worker = hello.worker < job.layout().workers;  // a rack has one stream to a core
+  const bool is_stream = hello.kind == transport::Kind::kTcp && is_worker &&
                          (job.layout().tcp_streams > 1 || hello.channel_capacity > 0);
   if (!is_stream) {
     PHUB_RETURN_IF_ERROR(job.take_place(hello.worker, hello.core));

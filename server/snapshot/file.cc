@@ -63,8 +63,9 @@ unsigned arrays_of(const JobSpec& spec) {
 
 std::string state_name_of(const FileRun& run, const JobSpec& spec, unsigned array) {
   const std::string name = name_of(run, spec);
-  if (array == state_arrays(spec.rule)) {
-    return name + (has_rack_rest(spec) ? kRackRest : ".ema");
+  if (array >= state_arrays(spec.rule)) {
+    const bool is_average = spec.ema_decay > 0.0 && array == state_arrays(spec.rule);
+    return name + (is_average ? ".ema" : kRackRest);
   }
   if (state_arrays(spec.rule) == 1) return name + ".state";
   return fmt::format("{}.{}", name, state_name(spec.rule, array));

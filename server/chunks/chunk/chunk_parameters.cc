@@ -12,7 +12,7 @@ ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMem
                    ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
                    : nullptr),
       rack_rests_(keeps_rack_rest(layout)
-                      ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
+                      ? state_ + (state_arrays(layout) - 1) * memory_->arena.elements()
                       : nullptr),
       average_share_(static_cast<float>(1.0 - layout.ema_decay)),
       state_stride_(memory_->arena.elements()),
@@ -53,6 +53,12 @@ void ChunkParameters::begin_average(const ChunkPlace& place) {
 // Snapshots are of fp32 parameters.
 void ChunkParameters::adopt(const ChunkPlace& place) {
   if (wire_type_ != DataType::kFloat32) set(place, published(place).data(), wire_type_);
+}
+
+void ChunkParameters::average_landed(const ChunkPlace& place) {
+  for (std::uint32_t i = 0; average_ != nullptr && i < place.run_count; ++i) {
+    update_average(place, runs_[place.first_run + i]);
+  }
 }
 
 void ChunkParameters::publish(const ChunkPlace& place) {

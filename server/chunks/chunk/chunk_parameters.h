@@ -93,6 +93,8 @@ class ChunkParameters {
     return published_ + place.home * size_of(wire_type_);
   }
   void adopt(const ChunkPlace& place);
+  // Their moving average has them; of 16 bits as they travel.
+  void average_landed(const ChunkPlace& place);
 
   DataType wire_type() const { return wire_type_; }
   const std::shared_ptr<JobMemory>& memory() const { return memory_; }
@@ -130,8 +132,8 @@ class ChunkParameters {
   std::shared_ptr<JobMemory> memory_;  // where these three are
   float* parameters_;
   float* state_;              // null: the rule has none
-  float* average_;            // null: there is none; the last of the state's arrays
-  float* rack_rests_;         // null: nothing is kept back; the last two, and not with an average
+  float* average_;            // null: there is none; behind the rule's arrays
+  float* rack_rests_;         // null: nothing is kept back; the last two of the state's arrays
   float average_share_;       // of new parameters in it
   std::size_t state_stride_;  // elements from one array of it to the next
   std::byte* published_;

@@ -81,16 +81,19 @@ TEST_CASE("a job with another number of workers keeps its mean, and says what is
   CHECK_THAT(refused.message(), Contains("workers: ") && Contains("a: 1, b: 1"));
 }
 
-TEST_CASE("rounding's rest of a rack's sums is in the snapshot, and its lack is named") {
-  Example example;
+TEST_CASE("a rack's residual is in the snapshot, also behind a moving average") {
+  const double ema_decay = GENERATE(0.0, 0.99);
+  const unsigned before = ema_decay > 0.0 ? 2 : 1;
+  Example example({1}, DataType::kFloat32, 0, RuleKind::kMomentum, ema_decay);
   example.spec.workers = 2;
   example.spec.racks = {{"a", 1}, {"b", 1}};
   example.spec.rack_wire_type = DataType::kBfloat16;
-  example.copied.copy = example.values = std::move(*JobCopy::create(example.plan(), 0, 2));
+  example.copied.copy = example.values = std::move(*JobCopy::create(example.plan(), 0, before + 1));
   for (const Chunk& chunk : example.plan().chunks) Example::fill(*example.values, chunk);
   TensorFile file = example.file();
   REQUIRE(file.find("a.rack_rest") != nullptr);
-  CHECK(file.find("a.rack_rest")->values[3] == Example::state_of(3, 1));
+  CHECK(file.find("a.rack_rest")->values[3] == Example::state_of(3, before));
+  CHECK((file.find("a.ema") != nullptr) == (ema_decay > 0.0));
   const auto head = std::move(*checked(file));
   CHECK(has_all(**copy_from(file, head, example.plan(), 0), example.plan(), 0));
 }

@@ -50,7 +50,7 @@ TEST_CASE("a compress section that makes no sense names field and cure") {
        "train.compress.encoding:", "gpu_direct: \"required\""},
       {"servers: \"h:1\" workers: 2 racks { name: \"a\" workers: 1 } racks { name: \"b\" workers: "
        "1 } "
-       "train { compress {} }",
+       "train { compress { encoding: \"auto\" } }",
        "train.compress.encoding:", "contradicts racks"},
       {"optimizer { rule: \"sgd\" } train { compress { momentum: 0.9 error_feedback: false } }",
        "train.compress.momentum:", "error_feedback"},
