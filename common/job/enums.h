@@ -3,6 +3,7 @@
 // Pure functions; any thread.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "common/base/dtype.h"
@@ -27,43 +28,52 @@ static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));
 static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kSamples));
 static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
 static_assert(control::WatchValues_MAX == static_cast<int>(WatchValues::kFail));
-inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
-inline control::UpdateRule message_of(RuleKind rule) {
-  return static_cast<control::UpdateRule>(rule);
-}
-inline control::LossScaling message_of(LossScaling kind) {
-  return static_cast<control::LossScaling>(kind);
-}
-inline control::RackShape message_of(RackShape shape) {
-  return static_cast<control::RackShape>(shape);
-}
-inline control::Encoding message_of(Encoding encoding) {
-  return static_cast<control::Encoding>(encoding);
-}
-inline control::Selector message_of(Selector selector) {
-  return static_cast<control::Selector>(selector);
-}
-inline control::LatePushes message_of(LatePushes late) {
-  return static_cast<control::LatePushes>(late);
-}
-inline control::PushWeight message_of(PushWeight weight) {
-  return static_cast<control::PushWeight>(weight);
-}
-inline control::WatchValues message_of(WatchValues watch) {
-  return static_cast<control::WatchValues>(watch);
+
+template <typename Message, bool (*is_valid)(int)>
+struct MessageEnum {
+  using Type = Message;
+  static bool knows(int value) { return is_valid(value); }
+};
+
+// The enumeration of the message that an enumeration of ours is sent as.
+template <typename Ours>
+struct InMessage;
+template <>
+struct InMessage<DataType> : MessageEnum<control::WireType, control::WireType_IsValid> {};
+template <>
+struct InMessage<RuleKind> : MessageEnum<control::UpdateRule, control::UpdateRule_IsValid> {};
+template <>
+struct InMessage<LossScaling> : MessageEnum<control::LossScaling, control::LossScaling_IsValid> {};
+template <>
+struct InMessage<RackShape> : MessageEnum<control::RackShape, control::RackShape_IsValid> {};
+template <>
+struct InMessage<Encoding> : MessageEnum<control::Encoding, control::Encoding_IsValid> {};
+template <>
+struct InMessage<Selector> : MessageEnum<control::Selector, control::Selector_IsValid> {};
+template <>
+struct InMessage<LatePushes> : MessageEnum<control::LatePushes, control::LatePushes_IsValid> {};
+template <>
+struct InMessage<PushWeight> : MessageEnum<control::PushWeight, control::PushWeight_IsValid> {};
+template <>
+struct InMessage<WatchValues> : MessageEnum<control::WatchValues, control::WatchValues_IsValid> {};
+
+template <typename Ours>
+typename InMessage<Ours>::Type message_of(Ours value) {
+  return static_cast<typename InMessage<Ours>::Type>(value);
 }
 
 // kInvalidArgument, which names `field`, for an enumerator that is not known here: a peer that is
 // newer may send one.
-Status unknown_enumerator(std::string_view field, int value);
-Result<DataType> data_type_from(control::WireType type);
-Result<RuleKind> rule_from(control::UpdateRule rule);
-Result<LossScaling> loss_scaling_from(control::LossScaling kind);
-Result<RackShape> rack_shape_from(control::RackShape shape);
-Result<Encoding> encoding_from(control::Encoding encoding);
-Result<Selector> selector_from(control::Selector selector);
-Result<LatePushes> late_pushes_from(control::LatePushes late);
-Result<PushWeight> push_weight_from(control::PushWeight weight);
-Result<WatchValues> watch_values_from(control::WatchValues watch);
+inline Status unknown_enumerator(std::string_view field, int value) {
+  return {Code::kInvalidArgument, std::string(field) + ": " + std::to_string(value) +
+                                      " is not known here; is the server older than the worker?"};
+}
+
+// Error: kInvalidArgument, as `unknown_enumerator` has it.
+template <typename Ours>
+Result<Ours> enum_from(std::string_view field, typename InMessage<Ours>::Type value) {
+  if (!InMessage<Ours>::knows(value)) return unknown_enumerator(field, value);
+  return static_cast<Ours>(value);
+}
 
 }  // namespace phub

@@ -8,13 +8,16 @@ namespace phub {
 namespace {
 
 Result<LossScale> loss_scale_from(const control::JobSpec& message) {
-  PHUB_ASSIGN_OR_RETURN(const LossScaling kind, loss_scaling_from(message.loss_scaling()));
+  PHUB_ASSIGN_OR_RETURN(const LossScaling kind,
+                        enum_from<LossScaling>("loss_scaling", message.loss_scaling()));
   return LossScale{kind, message.loss_scale() == 0.0F ? 1.0F : message.loss_scale()};
 }
 
 Result<RoundPolicy> rounds_from(const control::RoundPolicy& message) {
-  PHUB_ASSIGN_OR_RETURN(const LatePushes late, late_pushes_from(message.late()));
-  PHUB_ASSIGN_OR_RETURN(const PushWeight weight, push_weight_from(message.weight()));
+  PHUB_ASSIGN_OR_RETURN(const LatePushes late,
+                        enum_from<LatePushes>("rounds.late", message.late()));
+  PHUB_ASSIGN_OR_RETURN(const PushWeight weight,
+                        enum_from<PushWeight>("rounds.weight", message.weight()));
   if (message.has_staleness() && message.staleness() == kAnyStaleness) {
     return Status(Code::kInvalidArgument,
                   "rounds.staleness: 4294967295 is no bound; leave it out for any staleness");
@@ -39,6 +42,29 @@ void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
   message.set_weight(message_of(rounds.weight));
   message.set_turns(rounds.turns);
   message.set_hogwild(rounds.hogwild);
+}
+
+Result<RackCompress> rack_compress_from(const control::RackCompress& message) {
+  RackCompress compress{.density = message.density()};
+  if (!(compress.density > 0.0F)) {
+    return Status(Code::kInvalidArgument,
+                  "rack_compress.density: is missing, or not above 0; give a share of a chunk's "
+                  "elements, such as 0.01, or leave rack_compress out");
+  }
+  if (message.has_dense_below()) compress.dense_below = message.dense_below();
+  if (message.has_error_feedback()) compress.error_feedback = message.error_feedback();
+  if (message.has_selector()) {
+    PHUB_ASSIGN_OR_RETURN(compress.selector,
+                          enum_from<Selector>("rack_compress.selector", message.selector()));
+  }
+  return compress;
+}
+
+void fill(const RackCompress& compress, control::RackCompress& message) {
+  message.set_density(compress.density);
+  message.set_dense_below(compress.dense_below);
+  message.set_error_feedback(compress.error_feedback);
+  message.set_selector(message_of(compress.selector));
 }
 
 AdaptiveOptions adaptive_from(const control::JobSpec& message) {
@@ -66,45 +92,28 @@ void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
   }
 }
 
-Result<RackCompress> rack_compress_from(const control::RackCompress& message) {
-  RackCompress compress{.density = message.density()};
-  if (!(compress.density > 0.0F)) {
-    return Status(Code::kInvalidArgument,
-                  "rack_compress.density: is missing, or not above 0; give a share of a chunk's "
-                  "elements, such as 0.01, or leave rack_compress out");
-  }
-  if (message.has_dense_below()) compress.dense_below = message.dense_below();
-  if (message.has_error_feedback()) compress.error_feedback = message.error_feedback();
-  if (message.has_selector()) {
-    PHUB_ASSIGN_OR_RETURN(compress.selector, selector_from(message.selector()));
-  }
-  return compress;
-}
-
-void fill(const RackCompress& compress, control::RackCompress& message) {
-  message.set_density(compress.density);
-  message.set_dense_below(compress.dense_below);
-  message.set_error_feedback(compress.error_feedback);
-  message.set_selector(message_of(compress.selector));
-}
-
 Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
-  PHUB_ASSIGN_OR_RETURN(const DataType wire_type, data_type_from(message.wire_type()));
-  PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
+  PHUB_ASSIGN_OR_RETURN(const DataType wire_type,
+                        enum_from<DataType>("wire_type", message.wire_type()));
+  PHUB_ASSIGN_OR_RETURN(const RuleKind rule, enum_from<RuleKind>("rule", message.rule()));
   PHUB_ASSIGN_OR_RETURN(const LossScale loss_scale, loss_scale_from(message));
   if (message.order() != control::ORDER_DETERMINISTIC &&
       message.order() != control::ORDER_ARRIVAL) {
     return unknown_enumerator("order", message.order());
   }
-  PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape, rack_shape_from(message.rack_shape()));
-  PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type, data_type_from(message.rack_wire_type()));
+  PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape,
+                        enum_from<RackShape>("rack_shape", message.rack_shape()));
+  PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type,
+                        enum_from<DataType>("rack_wire_type", message.rack_wire_type()));
   RackCompress rack_compress;
   if (message.has_rack_compress()) {
     PHUB_ASSIGN_OR_RETURN(rack_compress, rack_compress_from(message.rack_compress()));
   }
-  PHUB_ASSIGN_OR_RETURN(const Encoding encoding, encoding_from(message.encoding()));
+  PHUB_ASSIGN_OR_RETURN(const Encoding encoding,
+                        enum_from<Encoding>("encoding", message.encoding()));
   PHUB_ASSIGN_OR_RETURN(const RoundPolicy rounds, rounds_from(message.rounds()));
-  PHUB_ASSIGN_OR_RETURN(const WatchValues watch, watch_values_from(message.watch_values()));
+  PHUB_ASSIGN_OR_RETURN(const WatchValues watch,
+                        enum_from<WatchValues>("watch_values", message.watch_values()));
   std::vector<RackSpec> racks;
   for (const control::JobRack& rack : message.racks())
     racks.push_back({rack.name(), rack.workers()});

@@ -11,16 +11,18 @@ namespace {
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 // Every enumerator that the message knows comes back as it was, and the next one is refused.
-template <typename Message, typename From>
-void check_all(const google::protobuf::EnumDescriptor& type, const std::string& field,
-               const From& from) {
+template <typename Ours>
+void check_all(const std::string& field) {
+  using Message = typename InMessage<Ours>::Type;
+  const google::protobuf::EnumDescriptor& type = *google::protobuf::GetEnumDescriptor<Message>();
   int largest = 0;
   for (int i = 0; i < type.value_count(); ++i) {
     INFO(type.value(i)->full_name());
     const int number = type.value(i)->number();
-    const auto ours = from(static_cast<Message>(number));
+    const auto ours = enum_from<Ours>(field, static_cast<Message>(number));
     REQUIRE(ours);
     CHECK(message_of(*ours) == number);
     std::string word(name_of(*ours));  // RULE_SUM: "sum"
@@ -28,28 +30,49 @@ void check_all(const google::protobuf::EnumDescriptor& type, const std::string& 
     CHECK_THAT(type.value(i)->name(), EndsWith("_" + word));
     largest = std::max(largest, number);
   }
-  const auto unknown = from(static_cast<Message>(largest + 1));
+  const auto unknown = enum_from<Ours>(field, static_cast<Message>(largest + 1));
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code() == Code::kInvalidArgument);
   CHECK_THAT(unknown.error().message(),
              Contains(field + ": " + std::to_string(largest + 1) + " is not known here"));
 }
 
+// Each enumeration of `part`, which is in `job`, is set to a value that is not known here.
+void check_refused(const control::JobSpec& job, google::protobuf::Message& part,
+                   const std::string& prefix) {
+  const google::protobuf::Descriptor& type = *part.GetDescriptor();
+  const google::protobuf::Reflection& reflection = *part.GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* const field = type.field(i);
+    if (field->enum_type() == nullptr) continue;
+    reflection.SetEnumValue(&part, field, 99);
+    const auto spec = spec_from(job);
+    REQUIRE_FALSE(spec);
+    CHECK_THAT(spec.error().message(), StartsWith(prefix + field->name() + ": 99 is not known"));
+    reflection.ClearField(&part, field);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("every enumerator of a job's spec is known, and comes back as it was") {
-  check_all<control::WireType>(*control::WireType_descriptor(), "wire_type", data_type_from);
-  check_all<control::UpdateRule>(*control::UpdateRule_descriptor(), "rule", rule_from);
-  check_all<control::LossScaling>(*control::LossScaling_descriptor(), "loss_scaling",
-                                  loss_scaling_from);
-  check_all<control::Selector>(*control::Selector_descriptor(), "rack_compress.selector",
-                               selector_from);
-  check_all<control::LatePushes>(*control::LatePushes_descriptor(), "rounds.late",
-                                 late_pushes_from);
-  check_all<control::PushWeight>(*control::PushWeight_descriptor(), "rounds.weight",
-                                 push_weight_from);
-  check_all<control::WatchValues>(*control::WatchValues_descriptor(), "watch_values",
-                                  watch_values_from);
+  check_all<DataType>("wire_type");
+  check_all<RuleKind>("rule");
+  check_all<LossScaling>("loss_scaling");
+  check_all<RackShape>("rack_shape");
+  check_all<Encoding>("encoding");
+  check_all<Selector>("rack_compress.selector");
+  check_all<LatePushes>("rounds.late");
+  check_all<PushWeight>("rounds.weight");
+  check_all<WatchValues>("watch_values");
+}
+
+TEST_CASE("an enumerator that is not known here is refused by its field's name") {
+  control::JobSpec job;
+  check_refused(job, job, "");
+  check_refused(job, *job.mutable_rounds(), "rounds.");
+  job.mutable_rack_compress()->set_density(0.5F);
+  check_refused(job, *job.mutable_rack_compress(), "rack_compress.");
 }
 
 TEST_CASE("rack_compress that is there has a density") {
