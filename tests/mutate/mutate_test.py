@@ -4,9 +4,9 @@ import io
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
-import time
 import unittest
 import unittest.mock
 
@@ -18,12 +18,23 @@ from lexer import Wrong
 from table import Code, Mutant, Row
 from trees import Outcome
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from processes import until  # noqa: E402
+
 TEXT = "namespace n {\nint f(int x) {\n  if (x < 1) return 2;\n  return g(x);\n}\nint f() { return 3; }\n}\n"
 
 
 def mutant(**more):
     return Mutant(**{"id": "server/a.cc:f:compare:1", "row": Row("f", ("t",)), "file": "server/a.cc", "line": 3,
                      "start": TEXT.index("<"), "end": TEXT.index("<") + 1, "old": "<", "new": "<=", **more})
+
+
+def is_over(process):
+    """Whether a process has ended; its parent may not have asked for its status yet."""
+    try:
+        return " Z " in pathlib.Path("/proc", process, "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 class Tree(trees.Tree):
@@ -92,19 +103,15 @@ class TreesTest(InFolder):
         tree = trees.Tree(self.folder, "dev")
         status, said = tree.run(["sh", "-c", "sleep 1000 & echo $! > child; wait"], 1)
         self.assertEqual((status, said), (124, "not over after 1 s"))
-        child = pathlib.Path("/proc", (self.folder / "child").read_text().strip(), "stat")
-        deadline = time.monotonic() + 60
-        while child.exists() and " Z " not in child.read_text() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.assertTrue(not child.exists() or " Z " in child.read_text())
+        child = (self.folder / "child").read_text().strip()
+        until(lambda: is_over(child), "the end of what the command started")
 
     def test_a_stopped_tree_ends_its_command_and_starts_none(self):
         tree = trees.Tree(self.folder, "dev")
         ended = []
         thread = threading.Thread(target=lambda: ended.append(tree.run(["sleep", "1000"], 1000)[0]))
         thread.start()
-        while tree.process is None:
-            time.sleep(0.001)
+        until(lambda: tree.process is not None, "a command that runs")
         tree.stop()
         thread.join()
         self.assertEqual((ended, tree.run(["true"], 1)), ([-signal.SIGKILL], (124, "stopped")))
