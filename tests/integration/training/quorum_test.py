@@ -176,7 +176,8 @@ class Quorum(QuorumTest):
                 self.all_end_well()
 
     def test_workers_that_change_the_shared_parameters_themselves_train(self):
-        for rule, train in (("sgd", ""), ("momentum", 'payload: "weights"')):
+        delta = 'payload: "delta" local_steps: 4 outer { rule: "sgd" learning_rate: 0.5 }'
+        for rule, train in (("sgd", ""), ("momentum", 'payload: "weights"'), ("momentum", delta)):
             with self.subTest(train):
                 self.start('quorum: 1 late: "add" hogwild: true', "shm", "--max-steps", "40", train=train, rule=rule)
                 self.all_end_well()

@@ -116,6 +116,8 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
        "rounds.hogwild:", "contradicts rounds.weight: samples"},
       {"rounds { quorum: 1 late: \"add\" hogwild: true }",
        "rounds.hogwild:", "contradicts rule: momentum"},
+      {"rounds { quorum: 1 late: \"add\" hogwild: true } train { payload: \"delta\" }",
+       "rounds.hogwild:", "contradicts rule: nesterov"},
       {"rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" } "
        "transport: \"tcp\"",
        "rounds.hogwild: contradicts transport: \"tcp\"", "use \"shm\""},
@@ -159,6 +161,8 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
        {"rounds { quorum: 1 late: \"add\" staleness: 3 }",
         "rounds { quorum: 1 late: \"add\" hogwild: true } optimizer { rule: \"sgd\" }",
         "rounds { quorum: 1 late: \"add\" hogwild: true } train { payload: \"weights\" }",
+        "rounds { quorum: 1 late: \"add\" hogwild: true } "
+        "train { payload: \"delta\" outer { rule: \"sgd\" } }",
         "rounds { quorum: 3 weight: \"samples\" } train { share: \"auto\" }",
         "rounds { quorum: 1 late: \"add\" turns: true } train { payload: \"delta\" }"}) {
     CHECK(worker_error(head + right) == "no error");
