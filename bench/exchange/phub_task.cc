@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bench/exchange/reference.h"
+#include "common/job/used_hyper.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {
@@ -102,7 +103,8 @@ Pattern PhubTask::pattern(std::uint32_t round) const {
 Hyper PhubTask::hyper(float rate, float momentum) const {
   const float scale =
       work_.rule == RuleKind::kSum ? 1.0F : 1.0F / static_cast<float>(work_.workers);
-  return {.learning_rate = rate, .momentum = momentum, .gradient_scale = scale};
+  return used_by(work_.rule,
+                 {.learning_rate = rate, .momentum = momentum, .gradient_scale = scale});
 }
 
 // Rounds whose outcome follows from the parameters alone: the first has no momentum, so it also

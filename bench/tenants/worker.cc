@@ -17,6 +17,7 @@
 #include "bench/base/keys.h"
 #include "common/base/affinity.h"
 #include "common/base/unique_fd.h"
+#include "common/job/used_hyper.h"
 #include "worker/client/phub.h"
 
 namespace phub::bench {
@@ -40,6 +41,8 @@ void take_priority(std::uint32_t weight) {
   setpriority(PRIO_PROCESS, 0, static_cast<int>(std::lround(steps)));  // a hint, as above
 }
 
+constexpr Hyper kTenantHyper = {.learning_rate = 1e-6F, .momentum = 0.9F, .gradient_scale = 0.0F};
+
 Result<std::unique_ptr<Client>> connect(std::uint32_t index, const TenantWorkerOptions& options) {
   const Load& load = options.load;
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> sizes,
@@ -49,7 +52,7 @@ Result<std::unique_ptr<Client>> connect(std::uint32_t index, const TenantWorkerO
                                        .workers = load.workers,
                                        .wire_type = load.dtype,
                                        .rule = load.rule,
-                                       .hyper = {.learning_rate = 1e-6F, .momentum = 0.9F}},
+                                       .hyper = used_by(load.rule, kTenantHyper)},
                                .worker_index = static_cast<std::int32_t>(index),
                                .transport = load.transport,
                                .timeout = std::chrono::seconds(60)};

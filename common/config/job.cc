@@ -7,6 +7,7 @@
 #include "common/job/contradictions.h"
 #include "common/job/fields.h"
 #include "common/job/message.h"
+#include "common/job/used_hyper.h"
 
 namespace phub {
 namespace {
@@ -30,12 +31,12 @@ Hyper hyper_of(const WorkerConfig& config) {
   } else if (pushes(config, "delta")) {
     const OuterConfig& outer = config.train().outer();
     hyper.learning_rate = outer.learning_rate();
-    hyper.momentum = outer.rule() == "sgd" ? 0.0F : outer.momentum();
+    hyper.momentum = outer.momentum();
   } else {
     hyper.learning_rate = config.optimizer().learning_rate();
-    hyper.momentum = is_adaptive(rule_of(config)) ? 0.0F : config.optimizer().momentum();
+    hyper.momentum = config.optimizer().momentum();
   }
-  return hyper;
+  return used_by(rule_of(config), hyper);  // fields have defaults, whatever the rule
 }
 
 // A dynamic scale is told by each round's votes.

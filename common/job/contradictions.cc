@@ -20,9 +20,11 @@ constexpr std::string_view kUnseen = "with which servers do not look at pushes";
 
 constexpr Contradiction kTable[] = {
     // A rule, and the numbers that it has.
+    {&kRate, &kNoParameters, "which has no parameters to update", "leave it out, or choose sgd"},
     {&kScale, &kNoParameters, "which has a scale of its own", "leave it out, or choose sgd"},
     {&kMomentum, &kElastic, "with which momentum is the workers'", kLeaveOut},
     {&kMomentum, &kAdaptive, "which has none", "leave it out, or set beta1"},
+    {&kMomentum, &kNoMomentum, "which has none", "leave it out, or choose momentum"},
     {&kScale, &kElastic, "which takes a mean", kLeaveOut},
     {&kTrust, &kNotLars, "which does not have it", "leave it out, or choose lars"},
     {&kTrustEpsilon, &kNotLars, "which does not have it", "leave it out, or choose lars"},

@@ -4,6 +4,7 @@
 
 #include "common/job/check.h"
 #include "common/job/message.h"
+#include "common/job/used_hyper.h"
 
 namespace phub {
 namespace {
@@ -13,6 +14,14 @@ control::JobSpec message_with_keys(const JobSpec& spec) {
   fill(spec, message);
   add_keys(spec.keys, message);
   return message;
+}
+
+// Sets a learning rate and momentum that the rule does not read to 0: earlier versions stored them.
+Result<JobSpec> stored_spec(const control::JobSpec& message) {
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(message));
+  spec.hyper = used_by(spec.rule, spec.hyper);
+  PHUB_RETURN_IF_ERROR(validate(spec));
+  return spec;
 }
 
 }  // namespace
@@ -30,8 +39,7 @@ Result<JobSpec> spec_from_text(const std::string& text) {
   if (!parsed.ok()) {
     return Status(Code::kDataLoss, "its job is no JobSpec: " + std::string(parsed.message()));
   }
-  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(message));
-  PHUB_RETURN_IF_ERROR(validate(spec));
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, stored_spec(message));
   if (spec.keys.empty()) return Status(Code::kDataLoss, "its job has no keys");
   return spec;
 }
@@ -41,9 +49,7 @@ std::string bytes_of(const JobSpec& spec) { return message_with_keys(spec).Seria
 Result<JobSpec> spec_from_bytes(const std::string& bytes) {
   control::JobSpec message;
   if (!message.ParseFromString(bytes)) return Status(Code::kDataLoss, "its spec does not parse");
-  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(message));
-  PHUB_RETURN_IF_ERROR(validate(spec));
-  return spec;
+  return stored_spec(message);
 }
 
 }  // namespace phub

@@ -11,11 +11,12 @@
 namespace phub {
 
 std::string text_of(const JobSpec& spec);
+// Drops a learning rate and momentum that the rule does not read: earlier versions took them.
 // Errors: kDataLoss for what is no JobSpec, and what validate says.
 Result<JobSpec> spec_from_text(const std::string& text);
 
 std::string bytes_of(const JobSpec& spec);
-// Errors: as above; it may be without keys.
+// Drops and errors as above; it may be without keys.
 Result<JobSpec> spec_from_bytes(const std::string& bytes);
 
 }  // namespace phub

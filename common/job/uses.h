@@ -27,6 +27,10 @@ inline constexpr Use kNoBetas{"rule", "a rule other than adam, adamw or lamb",
 inline constexpr Use kOtherThanSgd{
     "rule", "a rule other than sgd or elastic",
     [](const JobSpec& job) { return job.rule != RuleKind::kSgd && !is_elastic(job.rule); }};
+inline constexpr Use kNoMomentum{"rule", "a rule other than momentum, nesterov or lars",
+                                 [](const JobSpec& job) { return !has_momentum(job.rule); }};
+inline constexpr Use kRate{"learning_rate", "learning_rate",
+                           [](const JobSpec& job) { return job.hyper.learning_rate != 0.0F; }};
 inline constexpr Use kMomentum{"momentum", "momentum",
                                [](const JobSpec& job) { return job.hyper.momentum != 0.0F; }};
 inline constexpr Use kScale{

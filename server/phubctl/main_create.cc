@@ -46,8 +46,8 @@ constexpr Flag kFlags[] = {
     {"--order", "order", "deterministic or arrival; left out: deterministic"},
     {"--learning-rate", "learning_rate",
      "As in the workers' configuration; worker 0 may change it later. Of elastic: train.outer's "
-     "elasticity"},
-    {"--momentum", "momentum", "For momentum, nesterov and lars"},
+     "elasticity. Sum and mean have none"},
+    {"--momentum", "momentum", "Of momentum, nesterov and lars; others have none"},
     {"--gradient-scale", "gradient_scale",
      "Of the summed gradient; 0: 1 / workers (with --quorum: 1 / the pushes of a round)"},
     {"--trust-coefficient", "trust_coefficient",

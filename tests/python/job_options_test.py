@@ -78,6 +78,8 @@ class OneRack(unittest.TestCase):
 
     def test_what_contradicts_is_refused_in_the_servers_words(self):
         for options, words in ((dict(checksums=True, racks={"a": 1, "b": 1}), "checksums: true contradicts racks: a:1,b:1"),
+                               (dict(learning_rate=0.1), "learning_rate: 0.1 contradicts rule: mean"),
+                               (dict(rule="sgd", momentum=0.5), "momentum: 0.5 contradicts rule: sgd"),
                                (dict(rounds={"grace_ms": 5}), "rounds.grace_ms: 5 contradicts rounds.quorum: 0"),
                                (dict(rule="lars", encoding="int8"), "encoding: int8 contradicts rule: lars")):
             with self.subTest(words), self.assertRaisesRegex(phub.Error, words):

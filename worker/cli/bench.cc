@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/job/used_hyper.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/options/cuda_choice.h"
 #include "worker/cli/options/kernel_arguments.h"
@@ -139,6 +140,8 @@ void add_exchange(CLI::App& bench, BenchArguments& arguments) {
   add("--transport", arguments.transport, "KIND", "auto, shm, tcp or verbs");
 }
 
+constexpr Hyper kBenchHyper = {.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 0.0F};
+
 // fp16 needs a scale, bf16 and fp32 do not.
 Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& options) {
   if (arguments.servers.empty()) return {};
@@ -149,15 +152,14 @@ Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& op
   }
   const LossScaling scaling =
       options.loss_scale == 1.0F ? LossScaling::kNone : LossScaling::kStatic;
-  const ClientOptions client{
-      .servers = arguments.servers,
-      .job = {.name = arguments.job,
-              .workers = arguments.workers,
-              .wire_type = *wire,
-              .rule = options.rule,
-              .hyper = {.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 0.0F},
-              .loss_scale = {scaling, options.loss_scale}},
-      .transport = arguments.transport};
+  const ClientOptions client{.servers = arguments.servers,
+                             .job = {.name = arguments.job,
+                                     .workers = arguments.workers,
+                                     .wire_type = *wire,
+                                     .rule = options.rule,
+                                     .hyper = used_by(options.rule, kBenchHyper),
+                                     .loss_scale = {scaling, options.loss_scale}},
+                             .transport = arguments.transport};
   options.exchange = [client](const std::vector<KeySpec>& keys) {
     return train::make_remote_exchange(client, keys);
   };

@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "common/job/used_hyper.h"
 #include "proto/control.grpc.pb.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
@@ -181,7 +182,8 @@ ClientOptions vary(ClientOptions options, std::mt19937& random) {
   static constexpr Encoding kEncodings[] = {Encoding::kDense, Encoding::kDense, Encoding::kSparse,
                                             Encoding::kInt8, Encoding::kInt4};
   options.job.rule = kRules[random() % std::size(kRules)];
-  options.job.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
+  options.job.hyper =
+      used_by(options.job.rule, {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F});
   options.job.wire_type = kTypes[random() % std::size(kTypes)];
   options.compress.encoding = kEncodings[random() % std::size(kEncodings)];
   options.job.deterministic = random() % 2 == 0;

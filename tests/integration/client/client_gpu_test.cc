@@ -131,6 +131,7 @@ TEST_CASE("what a GPU's memory cannot be pushed by is refused by name, and chang
     ClientOptions options = options_for(*server, transport);
     options.job.workers = 1;
     options.job.rule = RuleKind::kSum;
+    options.job.hyper = JobSpec().hyper;
     const auto client = std::move(*Client::connect(options));
     const auto memory = WalledMemory::create(1 << 20);
     CHECK(client->push_from(memory).error().code() == Code::kFailedPrecondition);

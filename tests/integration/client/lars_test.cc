@@ -79,6 +79,7 @@ TEST_CASE("more cores than the job has chunks do not wait for votes") {
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
     options.job.rule = RuleKind::kSgd;
+    options.job.hyper.momentum = 0.0F;
     options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, {{"w", 100}}, [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(client.initialise());
@@ -127,6 +128,7 @@ TEST_CASE("a worker that dies before its vote is named to the others, who wait f
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 3);
     options.job.rule = RuleKind::kSgd;
+    options.job.hyper.momentum = 0.0F;
     options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, keys_of(options), [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(client.initialise());
@@ -148,6 +150,7 @@ TEST_CASE("a worker with another loss scale than the others is dropped, and the 
   for (const std::string& transport : tested_transports()) {
     ClientOptions options = servers.options(transport, 2);
     options.job.rule = RuleKind::kSgd;
+    options.job.hyper.momentum = 0.0F;
     options.job.loss_scale.kind = LossScaling::kVoted;
     const Status status = run_workers(options, keys_of(options), [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(client.initialise());
@@ -166,6 +169,7 @@ TEST_CASE("votes that cannot be given are refused by the client, with the cure")
   const Servers servers({1});
   ClientOptions options = servers.options(tested_transports().front(), 1);
   options.job.rule = RuleKind::kSgd;
+  options.job.hyper.momentum = 0.0F;
   const auto refused = [](Client& client, const Vote& vote, const std::string& words) {
     const Status status = client.vote(vote);
     CHECK_THAT(status.message(), Catch::Contains(words));
@@ -191,6 +195,7 @@ TEST_CASE("waiting before the vote says so") {
   const Servers servers({1});
   ClientOptions options = servers.options(tested_transports().front(), 1);
   options.job.rule = RuleKind::kSgd;
+  options.job.hyper.momentum = 0.0F;
   options.job.loss_scale.kind = LossScaling::kVoted;
   options.timeout = std::chrono::milliseconds(500);
   Status waited;

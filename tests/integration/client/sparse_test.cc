@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/job/spec.h"
+#include "common/job/used_hyper.h"
 #include "common/plan/plan.h"
 #include "common/protocol/sparse_push.h"
 #include "kernels/quantise.h"
@@ -234,17 +235,18 @@ void check_replies(DataType type, RuleKind rule, const Deployment& deployed) {
       servers.push_back(std::move(*TestServer::start(2)));
       addresses.push_back(servers.back()->address());
     }
-    const ClientOptions options = {.servers = addresses,
-                                   .job = {.name = "replies",
-                                           .workers = kWorkers,
-                                           .wire_type = type,
-                                           .rule = rule,
-                                           .hyper = {.learning_rate = 0.25F, .momentum = 0.5F},
-                                           .clip_norm = deployed.clip_norm,
-                                           .whole_replies = deployed.whole_replies},
-                                   .transport = transport,
-                                   .compress = {.encoding = Encoding::kSparse, .dense_below = 1000},
-                                   .timeout = kHangGuard};
+    const ClientOptions options = {
+        .servers = addresses,
+        .job = {.name = "replies",
+                .workers = kWorkers,
+                .wire_type = type,
+                .rule = rule,
+                .hyper = used_by(rule, {.learning_rate = 0.25F, .momentum = 0.5F}),
+                .clip_norm = deployed.clip_norm,
+                .whole_replies = deployed.whole_replies},
+        .transport = transport,
+        .compress = {.encoding = Encoding::kSparse, .dense_below = 1000},
+        .timeout = kHangGuard};
     std::vector<std::vector<std::vector<std::byte>>> seen(kWorkers);
     std::vector<ClientStatistics> statistics(kWorkers);
     const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {

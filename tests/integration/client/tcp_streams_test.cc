@@ -158,14 +158,11 @@ class Daemons {
     }
   }
   ClientOptions options(const std::string& job, std::uint32_t streams) const {
-    ClientOptions options = {.servers = {},
-                             .job = {.name = job,
-                                     .workers = kWorkers,
-                                     .chunk_bytes = 8192,
-                                     .hyper = {.learning_rate = 0.1F, .gradient_scale = 0.0F},
-                                     .tcp_streams = streams},
-                             .transport = "tcp",
-                             .timeout = kHangGuard};
+    ClientOptions options = {
+        .servers = {},
+        .job = {.name = job, .workers = kWorkers, .chunk_bytes = 8192, .tcp_streams = streams},
+        .transport = "tcp",
+        .timeout = kHangGuard};
     for (const auto& server : all_) options.servers.push_back(server->address());
     return options;
   }

@@ -21,6 +21,10 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   CHECK_THAT(refusal({{"watch_values", "maybe"}}), Contains("\"maybe\" is not off, name or fail"));
   CHECK_THAT(refusal({{"loss_scaling", "voted"}, {"loss_scale", "2"}, {"rule", "sgd"}}),
              Contains("loss_scale: 2 contradicts loss_scaling: voted"));
+  CHECK_THAT(refusal({{"rule", "mean"}, {"learning_rate", "0.1"}}),
+             Contains("learning_rate: 0.1 contradicts rule: mean"));
+  CHECK_THAT(refusal({{"rule", "sgd"}, {"momentum", "0.9"}}),
+             Contains("momentum: 0.9 contradicts rule: sgd"));
   CHECK_THAT(refusal({{"credentials", "/no/such/folder"}}), Contains("/no/such/folder"));
   CHECK_THAT(Worker(Named{}).error(), Contains("servers"));
   CHECK_THAT(refusal({{"rounds.late", "keep"}}), Contains("\"keep\" is not drop or add"));

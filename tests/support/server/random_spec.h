@@ -21,7 +21,7 @@ class RandomSpec {
                  .deterministic = !seldom(),
                  .chunk_bytes = 4096U << pick(3)};
     spec.keys = {{"a", 1 + pick(5000)}, {"b", 1 + pick(200)}};
-    spec.hyper.learning_rate = is_elastic(spec.rule) ? default_elasticity(spec.workers) : 0.01F;
+    if (has_parameters(spec.rule) || rarely()) spec.hyper.learning_rate = 0.01F;
     if (has_momentum(spec.rule) || rarely()) spec.hyper.momentum = 0.9F;
     if (rarely()) spec.hyper.gradient_scale = 0.125F;
     if (rarely()) spec.lars.coefficient = 0.01F;

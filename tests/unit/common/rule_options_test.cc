@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "common/job/check.h"
+#include "common/job/used_hyper.h"
 #include "tests/support/server/carried_spec.h"
 
 namespace phub::server {
@@ -52,6 +53,22 @@ TEST_CASE("options of adaptive rules are refused with other rules, and out of th
       CHECK_THAT(refusal(rule, beta2(wrong)), Contains("beta2: ") && Contains("outside [0, 1)"));
     }
   }
+}
+
+TEST_CASE("what a rule reads of hyper-parameters is kept, and nothing else") {
+  constexpr Hyper kAll = {
+      .learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F, .samples = 4.0F};
+  CHECK(used_by(RuleKind::kSum, kAll).learning_rate == 0.0F);
+  CHECK(used_by(RuleKind::kMean, kAll).momentum == 0.0F);
+  CHECK(used_by(RuleKind::kSgd, kAll).learning_rate == 0.5F);
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kAdamW, RuleKind::kElastic}) {
+    CHECK(used_by(rule, kAll).momentum == 0.0F);
+  }
+  for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars}) {
+    CHECK(used_by(rule, kAll).momentum == 0.9F);
+  }
+  CHECK(used_by(RuleKind::kSum, kAll).gradient_scale == 0.25F);
+  CHECK(used_by(RuleKind::kSum, kAll).samples == 4.0F);
 }
 
 TEST_CASE("clipping and averaging are refused where they cannot be") {

@@ -68,6 +68,29 @@ TEST_CASE("each row of the table refuses some job, by both fields and with a cur
   }
 }
 
+TEST_CASE("a learning rate or momentum that the rule does not read is refused") {
+  const auto refusal = [](RuleKind rule, const Hyper& hyper) {
+    const JobSpec spec{.rule = rule, .hyper = hyper, .keys = {{"w", 1}}};
+    return validate(spec).message();
+  };
+  const Hyper rate{.learning_rate = 0.5F, .gradient_scale = 0.0F};
+  const Hyper momentum{.momentum = 0.5F, .gradient_scale = 0.0F};
+  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kMean}) {
+    CHECK_THAT(refusal(rule, rate),
+               StartsWith(fmt::format("learning_rate: 0.5 contradicts rule: {}", name_of(rule))) &&
+                   Contains("which has no parameters to update; leave it out, or choose sgd"));
+  }
+  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kMean, RuleKind::kSgd}) {
+    CHECK_THAT(refusal(rule, momentum),
+               StartsWith(fmt::format("momentum: 0.5 contradicts rule: {}", name_of(rule))) &&
+                   Contains("which has none; leave it out, or choose momentum"));
+  }
+  CHECK(refusal(RuleKind::kSgd, rate).empty());
+  for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars}) {
+    CHECK(refusal(rule, momentum).empty());
+  }
+}
+
 TEST_CASE("the table's rows are different, and name fields that a job has") {
   std::set<std::string> fields;
   for (const FieldInfo& field : job_fields()) fields.insert(field.name);

@@ -51,6 +51,25 @@ TEST_CASE("a job in a snapshot keeps the names that its fields had first") {
   CHECK(read->keys[0].exclude_from_lars);
 }
 
+TEST_CASE("a stored job that has what its rule does not read is taken without it") {
+  JobSpec spec = Example().spec;
+  spec.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.5F};
+  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kMean, RuleKind::kSgd, RuleKind::kLars}) {
+    spec.rule = rule;
+    spec.hyper.gradient_scale = gradient_scale_of({.workers = spec.workers, .rule = rule});
+    INFO(name_of(rule));
+    for (const auto& read : {spec_from_text(text_of(spec)), spec_from_bytes(bytes_of(spec))}) {
+      REQUIRE(read);
+      CHECK(read->hyper.learning_rate == (has_parameters(rule) ? 0.5F : 0.0F));
+      CHECK(read->hyper.momentum == (has_momentum(rule) ? 0.9F : 0.0F));
+      CHECK(read->hyper.gradient_scale == spec.hyper.gradient_scale);
+    }
+  }
+  spec.chunk_bytes = 1;  // everything else is checked
+  CHECK(spec_from_text(text_of(spec)).error().code() == Code::kInvalidArgument);
+  CHECK(spec_from_bytes(bytes_of(spec)).error().code() == Code::kInvalidArgument);
+}
+
 TEST_CASE("a job with another number of workers keeps its mean, and says what is not as it was") {
   JobSpec spec = Example().spec;
   spec.workers = 2;

@@ -24,7 +24,8 @@ class Options:
     named: the other options of phub_options_set (phub_c.h) by their names: those of a job (`phubctl job fields` lists
       them), such as wire_type="bf16", learning_rate=0.1, order="arrival", rounds={"quorum": 3, "late": "add"},
       racks={"a": 4, "b": 4}, encoding="sparse", and the client's, such as transport="tcp", tenant="red",
-      require_encryption=True, compress={"density": 0.01}.
+      require_encryption=True, compress={"density": 0.01}. Rules "mean" and "sum" refuse a learning_rate; all but
+      "momentum", "nesterov" and "lars" refuse a momentum.
     """
 
     def __init__(self, servers: Union[str, Sequence[str], None] = None, job: Optional[str] = None, workers: int = 1, *,
