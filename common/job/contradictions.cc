@@ -48,12 +48,7 @@ constexpr Contradiction kTable[] = {
     {&kVotes, &kShaped, "in which votes have no way", "choose spread, or a static loss scale"},
     {&kRackCompress, &kOneRack, "which sends no sums to others", "leave it out, or list the racks"},
     {&kRackCompress, &kRackWireType, "because compressed sums travel in fp32", kLeaveOne},
-    {&kRackCompress, &kWholeKeys, "which needs the norms of whole gradients",
-     "leave it out, or choose momentum"},
     {&kRackCompress, &kElastic, "to which no gradients are pushed", kLeaveOut},
-    {&kRackCompress, &kLossScaling,
-     "which leaves whole updates out, while racks keep parts of sums for later rounds",
-     "leave one out, or choose wire_type bf16, which needs no scale"},
     // What workers push.
     {&kEncoded, &kElastic, "to which no gradients are pushed", kLeaveOut},
     {&kEncoded, &kWholeKeys, "which needs the norms of whole gradients",

@@ -57,10 +57,7 @@ PushResult ChunkUpdates::finish(std::uint32_t slot) {
   if (gate_ || combines) sums.merge(slot, chunk.sum, chunk.place.elements);
   if (watch_ != nullptr && watch_->ends_job()) return PushResult::kForbidden;
   if (gate_) return on_summed(slot);
-  if (combines && chunk.is_root) {
-    exchange_->write_down(slot, chunk.hyper,
-                          {reinterpret_cast<const float*>(chunk.sum.data), chunk.place.elements});
-  }
+  write_down(slot, false);
   copying.copy_if_due(chunk);
   replies.begin_update(slot);
   if (watch_ == nullptr) {
@@ -127,7 +124,16 @@ void ChunkUpdates::leave_out(std::uint32_t slot) {
   copying.copy_if_due(chunk);
   chunk.skipped = true;
   chunk.has_next_rest = false;  // what the round would have sent of it stays in the residual
+  ++chunk.left_out;
   complete(slot);
+}
+
+// Where each rack applies the rule, the root's sum goes down: nothing of it for a left out round.
+void ChunkUpdates::write_down(std::uint32_t slot, bool is_left_out) {
+  const ShardChunk& chunk = chunks[slot];
+  if (exchange_ == nullptr || !chunk.is_root || !exchange_->combines(chunk)) return;
+  const auto* const sum = reinterpret_cast<const float*>(chunk.sum.data);
+  exchange_->write_down(slot, chunk.hyper, {sum, is_left_out ? 0 : chunk.place.elements});
 }
 
 void ChunkUpdates::begin_landing(std::uint32_t slot) {
@@ -154,6 +160,7 @@ bool ChunkUpdates::prepare_due() {
   if (!slot) return false;
   copying.copy_if_due(chunks[*slot]);
   chunks[*slot].enter(ChunkState::kUpdating);
+  write_down(*slot, false);
   gate_->direct(*slot);
   return true;
 }
@@ -169,7 +176,9 @@ std::uint32_t ChunkUpdates::update_due() {
 void ChunkUpdates::update_deferred(std::uint32_t slot) {
   ShardChunk& chunk = chunks[slot];
   copying.copy_if_due(chunk);
-  const bool is_left_out = gate_->leaves_out_round();
+  const bool is_left_out = gate_->leaves_out_round(slot);
+  if (is_left_out || !gate_->directs()) write_down(slot, is_left_out);
+  if (is_left_out || !gate_->is_finite(slot)) chunk.has_next_rest = false;  // it stays as it was
   replies.begin_update(slot);
   chunk.skipped = !gate_->update(slot);
   replies.end_update(slot);

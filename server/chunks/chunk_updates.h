@@ -45,7 +45,7 @@ class ChunkUpdates {
   void begin(std::uint32_t slot);
   // New parameters are there: the chunk's round ends.
   void complete(std::uint32_t slot);
-  // The same where its update was left out.
+  // The same of a round of which the root has left out all updates.
   void leave_out(std::uint32_t slot);
   // From now on the parameters may be the reply's of the rack above, in part.
   void begin_landing(std::uint32_t slot);
@@ -82,6 +82,7 @@ class ChunkUpdates {
   bool apply_looking(std::uint32_t slot);
   PushResult on_summed(std::uint32_t slot);
   void update_deferred(std::uint32_t slot);
+  void write_down(std::uint32_t slot, bool is_left_out);
 
   const bool restored_;  // the parameters were there before the first round
   RoundMembers& members_;

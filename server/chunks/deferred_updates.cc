@@ -29,6 +29,7 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       parameters_(parameters),
       skipped_(skipped),
       scale_(layout.loss_scale),
+      divides_(!layout.rack_compress.is_on()),
       is_lamb_(layout.rule == RuleKind::kLamb),
       clip_norm_(layout.clip_norm),
       core_(core),
@@ -115,7 +116,7 @@ DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
 
 bool DeferredUpdates::is_due(const Group& group) const {
   if (group.summed < group.slots) return false;
-  if (!votes()) return true;
+  if (!waits_for_votes(group)) return true;
   return votes_.are_all() && chunks_[group.first_slot].rounds == votes_.round();
 }
 
@@ -139,7 +140,7 @@ VoteOutcome DeferredUpdates::vote(std::uint32_t worker, const Vote& vote) {
   const VoteOutcome outcome = votes_.add(worker, vote);
   if (outcome != VoteOutcome::kAccepted || !votes_.are_all()) return outcome;
   for (std::uint32_t index = 0; index < groups_.size(); ++index) {
-    if (is_due(groups_[index])) due_.push(index);
+    if (waits_for_votes(groups_[index]) && is_due(groups_[index])) due_.push(index);
   }
   return due_.empty() ? VoteOutcome::kAccepted : VoteOutcome::kUpdatesDue;
 }
@@ -149,7 +150,7 @@ std::optional<std::uint32_t> DeferredUpdates::next_to_direct() {
   Group& group = groups_[due_.front()];
   if (!front_.is_prepared) prepare(group);
   front_.is_prepared = true;
-  if (leaves_out_round() || front_.directed == group.slots) return std::nullopt;
+  if (leaves_out_round(group.first_slot) || front_.directed == group.slots) return std::nullopt;
   return group.first_slot + front_.directed;
 }
 
@@ -204,17 +205,18 @@ void DeferredUpdates::prepare(Group& group) {
 
 Hyper DeferredUpdates::unscaled_hyper(const ShardChunk& chunk) const {
   Hyper hyper = chunk.hyper;
-  hyper.gradient_scale /= votes() ? votes_.loss_scale() : scale_.factor;
+  if (divides_) hyper.gradient_scale /= votes() ? votes_.loss_scale() : scale_.factor;
   hyper.gradient_scale *= front_.clip;
   return hyper;
 }
 
 bool DeferredUpdates::update(std::uint32_t slot) {
-  const bool is_against = votes_.are_against();
-  const bool is_whole = !leaves_out_round() && finite_[slot] && update_runs(chunks_[slot]);
+  const bool is_voted_on = votes() && chunks_[slot].is_root;
+  const bool is_against = is_voted_on && votes_.are_against();
+  const bool is_whole = !leaves_out_round(slot) && finite_[slot] && update_runs(chunks_[slot]);
   if (!is_whole && !is_against) skipped_.updates.add(1);
   --sums_;
-  if (votes() && votes_.end_chunk() && is_against) skipped_.rounds.add(1);
+  if (is_voted_on && votes_.end_chunk() && is_against) skipped_.rounds.add(1);
   return is_whole;
 }
 
@@ -228,6 +230,7 @@ bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
     const float trust = norms_ ? norms_->trust(index) : 1.0F;
     if (!std::isfinite(trust)) {
       is_whole = false;
+      parameters_.keep_rest(chunk, parameters_.run(index));
       continue;
     }
     const ChunkParameters::Run& run = parameters_.run(index);

@@ -11,7 +11,6 @@
 // core's thread only. Nothing grows after it is made.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -21,6 +20,7 @@
 
 #include "common/base/counter.h"
 #include "server/chunks/chunk/chunk_parameters.h"
+#include "server/chunks/chunk/index_queue.h"
 #include "server/chunks/norms/key_norms.h"
 #include "server/chunks/norms/norm_words.h"
 #include "server/chunks/rounds/votes.h"
@@ -31,22 +31,6 @@ namespace phub::server {
 struct SkipCounters {
   Counter rounds;   // by the workers' votes
   Counter updates;  // of single chunks: the sum was not finite
-};
-
-// A bounded first-in, first-out queue of groups.
-class DueGroups {
- public:
-  void reserve(std::size_t groups) { ring_.resize(std::bit_ceil(groups + 1)); }
-  bool empty() const { return head_ == tail_; }
-  void push(std::uint32_t group) { ring_[tail_++ & (ring_.size() - 1)] = group; }
-  std::uint32_t front() const { return ring_[head_ & (ring_.size() - 1)]; }
-  void pop() { ++head_; }
-  void clear() { head_ = tail_; }
-
- private:
-  std::vector<std::uint32_t> ring_;
-  std::uint64_t head_ = 0;
-  std::uint64_t tail_ = 0;
 };
 
 class DeferredUpdates {
@@ -81,9 +65,15 @@ class DeferredUpdates {
   // The chunk that is to be updated next, in the order in which they became due. REQUIRES: has_due,
   // and no direction is to be made.
   std::uint32_t take_due();
-  // Of the round that is updated nothing is, on no core: by its votes, or since its norm is not
-  // finite. REQUIRES: a chunk of it is updated next.
-  bool leaves_out_round() const { return votes_.are_against() || !std::isfinite(front_.clip); }
+  // Nothing of the chunk's round is updated, on no core: by its votes, or since its norm is not
+  // finite. REQUIRES: the chunk is updated next.
+  bool leaves_out_round(std::uint32_t slot) const {
+    return (chunks_[slot].is_root && votes_.are_against()) || !std::isfinite(front_.clip);
+  }
+  // The chunk's sum is, or its key's norm says so.
+  bool is_finite(std::uint32_t slot) const { return finite_[slot]; }
+  // Rule lamb: a chunk's direction takes the place of its sum before the update.
+  bool directs() const { return is_lamb_; }
   // False: the update was left out, or a part of it.
   bool update(std::uint32_t slot);
 
@@ -106,6 +96,9 @@ class DeferredUpdates {
     float clip = 1.0F;           // of its round
   };
 
+  bool waits_for_votes(const Group& group) const {
+    return votes() && chunks_[group.first_slot].is_root;
+  }
   bool is_due(const Group& group) const;
   bool is_norm_known() const;
   double take_squares(std::uint64_t round);
@@ -118,6 +111,7 @@ class DeferredUpdates {
   ChunkParameters& parameters_;
   SkipCounters& skipped_;
   LossScale scale_;
+  const bool divides_;  // sums by the loss scale; else racks have done so (racks/rack_exchange.h)
   const bool is_lamb_;
   std::optional<KeyNorms> norms_;  // rules lars, lamb
   const float clip_norm_;          // 0: none
@@ -129,7 +123,7 @@ class DeferredUpdates {
   std::vector<std::uint32_t> group_of_;    // by slot
   std::vector<bool> finite_;               // by slot: the sum; lars and lamb look at norms instead
   Votes votes_;
-  DueGroups due_;
+  IndexQueue due_;
   Front front_;
   std::size_t sums_ = 0;
 };

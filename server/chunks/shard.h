@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "server/chunks/chunk_updates.h"
@@ -63,6 +64,10 @@ class Shard {
   }
 
   // ---- Of a job of several racks ----
+  // Sums of this rack that waited for its workers' loss scale, which is known now; the first of
+  // them goes on: its chunk, and what became of it as after its last push. REQUIRES: there is one.
+  bool has_held() const { return !stopped_ && racks && racks->has_held(); }
+  std::pair<std::uint32_t, PushResult> take_held();
   // Where a reply to it is to be put that comes from the rack at `seat`; null: none of that size is
   // due from there. REQUIRES: bytes > 0.
   std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
@@ -89,6 +94,9 @@ class Shard {
   PushResult initialise(Push push, ShardChunk& chunk);
   PushResult add_own(Push push, ShardChunk& chunk);
   PushResult add_of_racks(Push push, ShardChunk& chunk);
+  PushResult add_own_sum(std::uint32_t slot);
+  bool add_sum(std::uint32_t slot, std::uint32_t position, const Contribution& sum);
+  PushResult finish_of_racks(std::uint32_t slot);
   PushResult join_round(const Push& push, const Contribution& own, ShardChunk& chunk);
   PushResult finish_quorum_round(std::uint32_t slot);
   PushResult go_up(std::uint32_t slot);

@@ -18,16 +18,42 @@ PushResult Shard::add_of_racks(Push push, ShardChunk& chunk) {
     if (are_all && !racks->read_rest(push.slot, reader)) {
       return stop_if_it_ends(PushResult::kCorrupt);
     }
-    if (are_all) sum = racks->take(push.slot, chunk);
     if (reader.ends_job()) return stop_if_it_ends(PushResult::kForbidden);
     if (!are_all) return PushResult::kAccepted;
-    exchange->keep_back(push.slot, sum.data);
+    if (racks->has_scale()) return add_own_sum(push.slot);
+    racks->hold(push.slot);
+    return PushResult::kGathered;
   }
-  if (!updates.sums.add(push.slot, racks->position(push.worker, chunk), sum, chunk.sum,
-                        chunk.place.elements)) {
-    return is_worker ? PushResult::kGathered : PushResult::kAccepted;
+  return add_sum(push.slot, racks->position(push.worker, chunk), sum) ? finish_of_racks(push.slot)
+                                                                      : PushResult::kAccepted;
+}
+
+std::pair<std::uint32_t, PushResult> Shard::take_held() {
+  const std::uint32_t slot = racks->take_held();
+  return {slot, add_own_sum(slot)};
+}
+
+// This rack's, of which the last push has come.
+PushResult Shard::add_own_sum(std::uint32_t slot) {
+  ShardChunk& chunk = updates.chunks[slot];
+  const Contribution sum = racks->take(slot, chunk);
+  if (reader.ends_job()) {
+    staging_.give(sum.data);
+    return stop_if_it_ends(PushResult::kForbidden);
   }
-  return chunk.is_root ? updates.finish(push.slot) : go_up(push.slot);
+  exchange->prepare(slot, sum.data, racks->scale());
+  racks->go_on();
+  return add_sum(slot, racks->position(0, chunk), sum) ? finish_of_racks(slot)
+                                                       : PushResult::kGathered;
+}
+
+bool Shard::add_sum(std::uint32_t slot, std::uint32_t position, const Contribution& sum) {
+  ShardChunk& chunk = updates.chunks[slot];
+  return updates.sums.add(slot, position, sum, chunk.sum, chunk.place.elements);
+}
+
+PushResult Shard::finish_of_racks(std::uint32_t slot) {
+  return updates.chunks[slot].is_root ? updates.finish(slot) : go_up(slot);
 }
 
 // Leaves the sum where it is sent from.

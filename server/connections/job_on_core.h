@@ -96,7 +96,8 @@ class JobOnCore : public FairShare::Flow {
             std::unique_ptr<BufferPool> buffers);
   std::size_t buffers_in_step() const {
     const DeferredUpdates* const gate = shard.updates.gate();
-    return staging_budget_ + (gate == nullptr ? 0 : gate->sums());
+    return staging_budget_ + (gate == nullptr ? 0 : gate->sums()) +
+           (shard.racks ? shard.racks->held() : 0);
   }
 
   std::size_t staging_budget_;  // buffers

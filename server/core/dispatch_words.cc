@@ -91,6 +91,7 @@ void Dispatch::on_vote(Connection& connection, const std::byte* data) {
   const VoteOutcome outcome = job.shard.vote(connection.worker, vote);
   if (auto& racks = job.shard.racks; racks && racks->have_voted()) {
     replies_.go_up(job, racks->take_vote());
+    if (job.shard.has_held()) due_.add(job);
   }
   if (outcome == VoteOutcome::kUpdatesDue) due_.add(job);
   if (outcome == VoteOutcome::kStopped) losses_.count(Drop::kLateWrite);

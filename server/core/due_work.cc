@@ -39,14 +39,29 @@ void DueWork::begin_grace(JobOnCore& job, std::uint32_t slot) {
 bool DueWork::run() {
   bool any = false;
   for (JobOnCore* const job : jobs_) {
+    any = send_held(*job) || any;
     any = update(*job) || any;
     any = end_rounds(*job) || any;
   }
   std::erase_if(jobs_, [](JobOnCore* job) {
-    job->has_due_work = job->shard.updates.awaits() || rounds_that_end(*job) != nullptr;
+    job->has_due_work =
+        job->shard.updates.awaits() || job->shard.has_held() || rounds_that_end(*job) != nullptr;
     return !job->has_due_work;
   });
   return any;
+}
+
+// True: there were some.
+bool DueWork::send_held(JobOnCore& job) {
+  if (!job.shard.has_held()) return false;
+  const std::uint64_t start = turns_.now();
+  do {
+    const auto [slot, result] = job.shard.take_held();
+    if (result == PushResult::kGoesUp) replies_.go_up(job, slot);
+    if (result == PushResult::kCompleted) complete(job, slot);
+  } while (job.shard.has_held() && turns_.now() - start < turns_.turn_ticks);
+  charge(job, turns_.now() - start);
+  return true;
 }
 
 // True: some are left that could be made now.

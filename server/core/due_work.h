@@ -1,5 +1,6 @@
 // Jobs of a core with work that no push starts: updates that were deferred (deferred_updates.h),
-// and rounds that time ends, because their quorum is in grace or somebody waits for it in vain.
+// sums of a rack that waited for its votes, and rounds that time ends, because their quorum is in
+// grace or somebody waits for it in vain.
 //
 // A job gets a turn's time of it in each round of the core, so that replies and other jobs do not
 // wait for a whole model. Belongs to the core's thread; allocates when it is made.
@@ -34,6 +35,7 @@ class DueWork {
 
  private:
   bool update(JobOnCore& job);
+  bool send_held(JobOnCore& job);
   bool end_rounds(JobOnCore& job);
   void complete(JobOnCore& job, std::uint32_t slot);
   void charge(JobOnCore& job, std::uint64_t spent);

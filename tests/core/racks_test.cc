@@ -148,7 +148,7 @@ TEST_CASE("a vote of one rack counts in all", "[racks]") {
   RacksRig rig({.workers = {2, 1, 1},
                 .rule = RuleKind::kSgd,
                 .wire_type = DataType::kFloat16,
-                .loss_scaling = LossScaling::kVoted});
+                .loss_scale = {LossScaling::kVoted, 1.0F}});
   std::mt19937 random(3);
   rig.randomise(random);
   rig.round();
@@ -175,7 +175,7 @@ TEST_CASE("votes that nobody asked for go up to no rack", "[racks]") {
   RacksRig rig({.workers = {1, 1},
                 .rule = RuleKind::kSgd,
                 .wire_type = DataType::kFloat16,
-                .loss_scaling = LossScaling::kStatic});
+                .loss_scale = {LossScaling::kStatic, 1.0F}});
   std::mt19937 random(3);
   rig.randomise(random);
   rig.round();

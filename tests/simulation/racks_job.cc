@@ -64,6 +64,7 @@ void RacksJob::add_rack(std::uint32_t index) {
   layout.loss_scale = {.kind = options_.loss_scaling, .factor = scale(1)};
   layout.plan = plan_;
   layout.rack_wire_type = options_.rack_wire_type;
+  if (options_.compresses) layout.rack_compress = {.density = 1.0F, .dense_below = 1};
   if (racks() > 1) layout.rack = {racks(), index, trees_};
   rack.memory = std::move(*server::JobMemory::create(layout));
   rack.on_core = std::move(*server::JobOnCore::create(layout, 0, rack.memory));

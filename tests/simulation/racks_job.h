@@ -24,6 +24,7 @@ struct RacksJobOptions {
   RuleKind rule = RuleKind::kSum;
   DataType wire_type = DataType::kFloat32;
   DataType rack_wire_type = DataType::kFloat32;
+  bool compresses = false;  // whole sums travel: there is no residual
   LossScaling loss_scaling = LossScaling::kNone;
   std::vector<std::uint64_t> key_elements;
   std::uint32_t chunk_bytes = 256;

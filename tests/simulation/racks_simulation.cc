@@ -186,6 +186,9 @@ class RacksSimulation {
     const bool scales = has_parameters(options.rule) && !is_elastic(options.rule);
     if (scales) options.loss_scaling = kScaling[random_.below(3)];
     if (options.loss_scaling == LossScaling::kVoted) options.shape = RackShape::kSpread;
+    const bool is_wide = options.rack_wire_type == DataType::kFloat32;
+    options.compresses =
+        options.cores.size() > 1 && is_wide && !is_elastic(options.rule) && random_.one_in(3);
     options.chunk_bytes = random_.one_in(2) ? 64 : 256;
     options.hybrid_bytes = random_.one_in(2) ? 0 : random_.between(64, 512);
     for (std::uint32_t keys = random_.between(1, 8); keys > 0; --keys) {

@@ -4,6 +4,7 @@
 // of a Shard; its core's thread only.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -81,6 +82,12 @@ class ChunkParameters {
     chunk.has_next_rest = true;
     return {rack_rests_ + (1 - chunk.rest_side) * state_stride_ + chunk.place.home,
             chunk.place.elements};
+  }
+  // The run's update is left out: what it would have sent of the residual stays there.
+  void keep_rest(const ShardChunk& chunk, const Run& run) {
+    if (!chunk.has_next_rest) return;
+    float* const next = rack_rests_ + (1 - chunk.rest_side) * state_stride_ + chunk.place.home;
+    std::copy_n(rack_rest(chunk).data() + run.offset, run.elements, next + run.offset);
   }
   // The round is over.
   static void end_rest(ShardChunk& chunk) {

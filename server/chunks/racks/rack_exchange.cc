@@ -14,7 +14,7 @@ RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
     : memory_(parameters.memory()),
       core_(core),
       type_(layout.rack_wire_type),
-      leaves_out_(layout.loss_scale.kind != LossScaling::kNone),
+      leaves_out_(layout.loss_scale.kind == LossScaling::kVoted),
       chunks_(chunks),
       parameters_(parameters),
       staging_(staging) {
@@ -40,9 +40,18 @@ PushResult RackExchange::read(const Push& push, const ShardChunk& chunk, Contrib
   return result_of(fault);
 }
 
-void RackExchange::keep_back(std::uint32_t slot, std::byte* sum) {
-  if (!compression_ || !compression_->keeps_back(slot)) return;
+void RackExchange::prepare(std::uint32_t slot, std::byte* sum, float loss_scale) {
+  if (!compression_) return;
   ShardChunk& chunk = chunks_[slot];
+  if (loss_scale != 1.0F) {
+    const kernels::Source source{sum, DataType::kFloat32};
+    kernels::update({.sources = {&source, 1},
+                     .elements = chunk.place.elements,
+                     .rule = RuleKind::kMean,
+                     .hyper = {.gradient_scale = 1.0F / loss_scale},
+                     .parameters = reinterpret_cast<float*>(sum)});
+  }
+  if (!compression_->keeps_back(slot)) return;
   compression_->keep_back({reinterpret_cast<float*>(sum), chunk.place.elements},
                           parameters_.rack_rest(chunk), parameters_.next_rack_rest(chunk),
                           chunk.rounds);

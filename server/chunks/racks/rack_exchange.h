@@ -44,8 +44,9 @@ class RackExchange {
   PushResult read(const Push& push, const ShardChunk& chunk, Contribution& sum);
 
   // ---- Sums that go up ----
-  // Leaves in this rack's sum of the chunk what is to travel of it.
-  void keep_back(std::uint32_t slot, std::byte* sum);
+  // Leaves in this rack's sum of the chunk what is to travel of it, divided by the loss scale: so a
+  // residual goes with each scale. Where sums are not compressed, they stay as they are.
+  void prepare(std::uint32_t slot, std::byte* sum, float loss_scale);
   // Leaves the chunk's sum, which has all of its pushes, where it is sent from, and clears it.
   void write_up(std::uint32_t slot, PushSums& sums);
   // The leader's initial parameters go up as they are.
@@ -87,7 +88,7 @@ class RackExchange {
   const std::shared_ptr<JobMemory> memory_;
   const std::uint32_t core_;
   const DataType type_;    // of what other racks push and are pushed
-  const bool leaves_out_;  // updates, where sums are not finite
+  const bool leaves_out_;  // rounds, by votes
   std::vector<ShardChunk>& chunks_;
   ChunkParameters& parameters_;
   BufferPool& staging_;

@@ -14,6 +14,12 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
       first_(chunks.size(), ChunkSum{.members = layout.workers}),
       votes_(layout.workers, 1, 0) {
   reader.read_for(sums_);
+  if (layout.rack_compress.is_on()) {
+    scale_.is_voted = layout.loss_scale.kind == LossScaling::kVoted;
+    scale_.is_known = !scale_.is_voted;
+    scale_.factor = layout.loss_scale.factor;
+    if (scale_.is_voted) held_.reserve(chunks.size());
+  }
   for (std::uint32_t tree = 0; tree < place_.trees(); ++tree) {
     for (std::uint32_t rack = 0; rack < place_.racks(); ++rack) {
       positions_.push_back(place_.position(tree, rack));
@@ -43,6 +49,10 @@ Contribution RackSums::take(std::uint32_t slot, const ShardChunk& chunk) {
 Vote RackSums::take_vote() {
   const Vote vote{.loss_scale = votes_.loss_scale(), .overflow = votes_.are_against() ? 1U : 0U};
   votes_.end_chunk();
+  if (scale_.is_voted) {
+    scale_.is_known = true;
+    scale_.factor = vote.loss_scale;
+  }
   return vote;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "server/chunks/chunk/index_queue.h"
 #include "server/chunks/pushes/push_sums.h"
 #include "server/chunks/pushes/worker_reader.h"
 #include "server/chunks/rounds/votes.h"
@@ -50,6 +51,27 @@ class RackSums {
   }
   // Their sum in fp32, in a staging buffer. REQUIRES: the last push is there.
   Contribution take(std::uint32_t slot, const ShardChunk& chunk);
+  // ---- Where racks' sums are compressed, they are divided by the loss scale before ----
+  // Whether the scale of the round under way is known: votes have it.
+  bool has_scale() const { return scale_.is_known; }
+  float scale() const { return scale_.factor; }
+  // The chunk's sum waits for the scale. REQUIRES: it is not known.
+  void hold(std::uint32_t slot) { held_.push(slot); }
+  // A sum that waited for the scale, which is known now.
+  bool has_held() const { return scale_.is_known && !held_.empty(); }
+  std::size_t held() const { return held_.size(); }
+  std::uint32_t take_held() {
+    const std::uint32_t slot = held_.front();
+    held_.pop();
+    return slot;
+  }
+  // The chunk's sum goes on. After the last one of a round the next round's scale is not known.
+  void go_on() {
+    if (!scale_.is_voted || ++scale_.chunks < first_.size()) return;
+    scale_.chunks = 0;
+    scale_.is_known = false;
+  }
+
   // The same of a push that is only counted.
   bool is_last_worker(std::uint32_t slot) {
     ChunkSum& sum = first_[slot];
@@ -64,6 +86,14 @@ class RackSums {
   Vote take_vote();
 
  private:
+  // The loss scale that this rack's workers have.
+  struct Scale {
+    bool is_voted = false;
+    bool is_known = true;
+    float factor = 1.0F;
+    std::size_t chunks = 0;  // of the round, that have gone on
+  };
+
   const RackPlace place_;
   const std::uint32_t workers_;
   PushSums sums_;
@@ -71,6 +101,8 @@ class RackSums {
   std::vector<std::uint32_t> positions_;  // [tree][rack]
   std::uint32_t roots_ = 0;
   Votes votes_;
+  Scale scale_;
+  IndexQueue held_;  // slots
 };
 
 }  // namespace phub::server

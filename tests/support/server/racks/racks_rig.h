@@ -25,7 +25,7 @@ struct RacksOptions {
   RuleKind rule = RuleKind::kSum;
   DataType wire_type = DataType::kFloat32;
   DataType rack_wire_type = DataType::kFloat32;
-  LossScaling loss_scaling = LossScaling::kNone;
+  LossScale loss_scale = {};
   std::chrono::microseconds tcp_delay{0};
   std::uint32_t keys = 24;
   std::uint32_t key_elements = 1024;  // of kHybrid every second key has twice as many, and is large
@@ -276,7 +276,8 @@ class RacksRig {
     rack.layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
     rack.layout.weight_decay.assign(options_.keys, 0.01F);
     rack.layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
-    rack.layout.loss_scale.kind = options_.loss_scaling;
+    rack.layout.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+    rack.layout.loss_scale = options_.loss_scale;
     rack.layout.plan = plan;
     rack.layout.rack_wire_type = options_.rack_wire_type;
     rack.layout.rack_compress = options_.rack_compress;
