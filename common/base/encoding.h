@@ -1,4 +1,4 @@
-// How the gradients of a job travel.
+// How the gradients of a job travel, from workers and from rack to rack.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,18 @@ struct RackCompress {
 
   bool is_on() const { return density > 0.0F; }
   bool operator==(const RackCompress&) const = default;
+};
+
+// DiLoCo of Douillard et al. (arXiv 2311.08105), with racks as learners: after `steps` rounds a
+// rack pushes its difference from the parameters that all racks had together last. Their mean is
+// the gradient of a step of Nesterov's momentum on these parameters, with which all racks go on.
+struct RackLocal {
+  std::uint32_t steps = 0;     // 0 or 1: racks exchange each round's sums
+  float learning_rate = 0.7F;  // of the outer step
+  float momentum = 0.9F;       // the same
+
+  bool is_on() const { return steps > 1; }
+  bool operator==(const RackLocal&) const = default;
 };
 
 }  // namespace phub

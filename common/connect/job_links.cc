@@ -35,7 +35,7 @@ Status JobLinks::allocate() {
   const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1 &&
                         (!job_.has_quorum || job_.hogwild) && !job_.passes_norms;
   if (!in_place) PHUB_RETURN_IF_ERROR(allocate_parameters(pages));
-  const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.has_quorum;
+  const bool is_leader = job_.membership.joined.front().worker_index == 0 || job_.all_may_lead;
   std::vector<std::uint32_t> streams;
   for (std::uint32_t s = 0; s < choices_.by_server.size(); ++s) streams.push_back(streams_of(s));
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader, streams);

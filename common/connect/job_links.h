@@ -32,9 +32,11 @@ struct LinkedJob {
   std::uint32_t tcp_streams = 1;           // to each core that is reached by tcp
   std::chrono::microseconds tcp_delay{0};  // of what is sent by tcp, for benches and tests
   std::chrono::milliseconds timeout{0};    // of each connection
-  // The server updates what it has replied with while this worker computes, so replies are copied;
-  // and any worker may come to lead, so all say their hyper-parameters.
+  // The server updates what it has replied with while this worker computes, so replies are copied.
   bool has_quorum = false;
+  // Hyper-parameters of others than worker 0 may count, so all workers say them: of a quorum, whose
+  // worker 0 may leave, or where each rack makes rounds by itself.
+  bool all_may_lead = false;
   bool checksums = false;           // of each pushed chunk
   bool has_sparse_replies = false;  // over tcp and verbs some may be
   bool hogwild = false;             // this worker changes the parameters that the server shares

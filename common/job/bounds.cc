@@ -8,6 +8,8 @@
 namespace phub {
 namespace {
 
+constexpr std::uint32_t kMaxRackLocalSteps = 1'000'000;
+
 Status not_negative(std::string_view field, double value) {
   if (std::isfinite(value) && value >= 0.0) return {};
   return invalid("{}: {} must be finite and not negative", field, static_cast<float>(value));
@@ -72,6 +74,9 @@ Status check_bounds(const JobSpec& spec) {
   PHUB_RETURN_IF_ERROR(check_elasticity(spec));
   PHUB_RETURN_IF_ERROR(check_rounds(spec));
   PHUB_RETURN_IF_ERROR(from_to("tcp_streams", spec.tcp_streams, 1, kMaxTcpStreams));
+  PHUB_RETURN_IF_ERROR(from_to("rack_local_steps", spec.rack_local.steps, 0, kMaxRackLocalSteps));
+  PHUB_RETURN_IF_ERROR(not_negative("rack_outer_rate", spec.rack_local.learning_rate));
+  PHUB_RETURN_IF_ERROR(share_below_one("rack_outer_momentum", spec.rack_local.momentum));
   const float density = spec.rack_compress.density;
   if (spec.rack_compress == RackCompress() || (density > 0.0F && density <= 1.0F)) return {};
   return invalid("rack_compress.density: {} is not above 0 and at most 1", density);

@@ -67,6 +67,21 @@ void fill(const RackCompress& compress, control::RackCompress& message) {
   message.set_selector(message_of(compress.selector));
 }
 
+RackLocal rack_local_from(const control::JobSpec& message) {
+  RackLocal local{.steps = message.rack_local_steps()};
+  if (message.has_rack_outer_rate()) local.learning_rate = message.rack_outer_rate();
+  if (message.has_rack_outer_momentum()) local.momentum = message.rack_outer_momentum();
+  return local;
+}
+
+void fill(const RackLocal& local, control::JobSpec& message) {
+  message.set_rack_local_steps(local.steps);
+  if (local.learning_rate != RackLocal().learning_rate) {
+    message.set_rack_outer_rate(local.learning_rate);
+  }
+  if (local.momentum != RackLocal().momentum) message.set_rack_outer_momentum(local.momentum);
+}
+
 AdaptiveOptions adaptive_from(const control::JobSpec& message) {
   AdaptiveOptions adaptive{.epsilon = message.epsilon()};
   if (message.has_beta1()) adaptive.beta1 = message.beta1();
@@ -138,6 +153,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rack_hybrid_bytes = message.rack_hybrid_bytes(),
       .rack_wire_type = rack_wire_type,
       .rack_compress = rack_compress,
+      .rack_local = rack_local_from(message),
       .encoding = encoding,
       .rounds = rounds,
       .watch_values = watch,
@@ -173,6 +189,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_watch_values(message_of(spec.watch_values));
   message.set_checksums(spec.checksums);
   message.set_whole_replies(spec.whole_replies);
+  fill(spec.rack_local, message);
   if (spec.tcp_streams != 1) message.set_tcp_streams(spec.tcp_streams);
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {

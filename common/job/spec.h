@@ -45,6 +45,7 @@ struct JobSpec {
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
   RackCompress rack_compress = {};               // what of these sums goes up
+  RackLocal rack_local = {};                     // rounds that each rack makes by itself
   Encoding encoding = Encoding::kDense;          // of workers' pushes
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;

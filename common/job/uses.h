@@ -108,6 +108,17 @@ inline constexpr Use kRackCompress{
     "rack_compress.density", "rack_compress",
     [](const JobSpec& job) { return job.rack_compress != RackCompress(); }};
 
+inline constexpr Use kRackLocal{"rack_local_steps", "rack_local_steps",
+                                [](const JobSpec& job) { return job.rack_local.is_on(); }};
+inline constexpr Use kNoRackLocal{"rack_local_steps", "no rack_local_steps",
+                                  [](const JobSpec& job) { return !job.rack_local.is_on(); }};
+inline constexpr Use kOuterRate{"rack_outer_rate", "rack_outer_rate", [](const JobSpec& job) {
+                                  return job.rack_local.learning_rate != RackLocal().learning_rate;
+                                }};
+inline constexpr Use kOuterMomentum{
+    "rack_outer_momentum", "rack_outer_momentum",
+    [](const JobSpec& job) { return job.rack_local.momentum != RackLocal().momentum; }};
+
 // When a round is complete.
 inline constexpr Use kQuorum{"rounds.quorum", "rounds.quorum",
                              [](const JobSpec& job) { return !job.rounds.waits_for_all(); }};

@@ -6,7 +6,7 @@ namespace phub::server {
 namespace {
 
 Pushers pushers_of(const JobLayout& layout) {
-  if (layout.rack.is_alone()) {
+  if (layout.rack.is_alone() || layout.rack_local.is_on()) {
     return {.most = layout.workers,
             .type = layout.wire_type,
             .in_order = layout.deterministic,
@@ -46,28 +46,64 @@ ChunkUpdates::ChunkUpdates(const JobLayout& layout, std::uint32_t core,
   if (sums_wait(layout)) gate_.emplace(layout, core, chunks, parameters, skipped);
 }
 
-void ChunkUpdates::join(RackExchange* exchange, ValueWatch* watch) {
-  exchange_ = exchange;
-  watch_ = watch;
-}
-
 PushResult ChunkUpdates::finish(std::uint32_t slot) {
   ShardChunk& chunk = chunks[slot];
-  const bool combines = exchange_ != nullptr && exchange_->combines(chunk);
+  const bool combines = joined_.exchange != nullptr && joined_.exchange->combines(chunk);
   if (gate_ || combines) sums.merge(slot, chunk.sum, chunk.place.elements);
-  if (watch_ != nullptr && watch_->ends_job()) return PushResult::kForbidden;
+  if (joined_.watch != nullptr && joined_.watch->ends_job()) return PushResult::kForbidden;
   if (gate_) return on_summed(slot);
   write_down(slot, false);
   copying.copy_if_due(chunk);
   replies.begin_update(slot);
-  if (watch_ == nullptr) {
+  if (joined_.watch == nullptr) {
     apply(slot);
   } else if (!apply_looking(slot)) {
     return PushResult::kForbidden;
   }
   replies.end_update(slot);
+  return end(slot);
+}
+
+// The rule has been applied, and in this rack the round is over.
+PushResult ChunkUpdates::end(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  if (joined_.outer != nullptr && joined_.outer->is_due(chunk)) {
+    chunk.enter(ChunkState::kUpdating);
+    sums.clear(slot, chunk.sum);
+    return joined_.outer->add_own(slot) ? end_exchange(slot) : PushResult::kGathered;
+  }
+  chunk.is_for_racks = joined_.outer == nullptr;
   complete(slot);
   return PushResult::kCompleted;
+}
+
+// All differences of this rack and those below are there.
+PushResult ChunkUpdates::end_exchange(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  if (!chunk.is_root) {
+    joined_.outer->write_up(slot);
+    chunk.enter(ChunkState::kLanding);
+    return PushResult::kGoesUp;
+  }
+  joined_.outer->finish(slot);
+  if (gate_) gate_->on_initialised(chunk);  // norms of the parameters
+  chunk.is_for_racks = true;
+  complete(slot);
+  return PushResult::kCompleted;
+}
+
+PushResult ChunkUpdates::add_difference(const Push& push) {
+  bool are_all = false;
+  const PushResult seen = joined_.outer->add(push, are_all);
+  return are_all ? end_exchange(push.slot) : seen;
+}
+
+void ChunkUpdates::step_outer(std::uint32_t slot) {
+  ShardChunk& chunk = chunks[slot];
+  joined_.outer->step(slot, reinterpret_cast<const float*>(chunk.sum.data));
+  if (gate_) gate_->on_initialised(chunk);
+  chunk.is_for_racks = true;
+  complete(slot);
 }
 
 void ChunkUpdates::apply(std::uint32_t slot) {
@@ -96,12 +132,17 @@ bool ChunkUpdates::apply_looking(std::uint32_t slot) {
     finite = parameters.update_and_look(chunk.place, run, all, chunk.hyper) && finite;
   }
   if (!finite) sums.look_at_rest(slot, chunk.sum, chunk.place.elements);
-  return !watch_->ends_job();
+  return !joined_.watch->ends_job();
 }
 
 void ChunkUpdates::begin(std::uint32_t slot) {
   ShardChunk& chunk = chunks[slot];
   if (gate_) gate_->on_initialised(chunk);
+  if (joined_.outer != nullptr) {
+    if (!restored_) joined_.outer->begin(slot);
+    chunk.is_for_racks = !restored_;
+    chunk.leader = 0;
+  }
   chunk.initialised = true;
   complete(slot);
 }
@@ -131,9 +172,11 @@ void ChunkUpdates::leave_out(std::uint32_t slot) {
 // Where each rack applies the rule, the root's sum goes down: nothing of it for a left out round.
 void ChunkUpdates::write_down(std::uint32_t slot, bool is_left_out) {
   const ShardChunk& chunk = chunks[slot];
-  if (exchange_ == nullptr || !chunk.is_root || !exchange_->combines(chunk)) return;
+  RackExchange* const exchange = joined_.exchange;
+  if (exchange == nullptr || joined_.outer != nullptr) return;
+  if (!chunk.is_root || !exchange->combines(chunk)) return;
   const auto* const sum = reinterpret_cast<const float*>(chunk.sum.data);
-  exchange_->write_down(slot, chunk.hyper, {sum, is_left_out ? 0 : chunk.place.elements});
+  exchange->write_down(slot, chunk.hyper, {sum, is_left_out ? 0 : chunk.place.elements});
 }
 
 void ChunkUpdates::begin_landing(std::uint32_t slot) {
@@ -149,9 +192,9 @@ PushResult ChunkUpdates::on_summed(std::uint32_t slot) {
     case DeferredUpdates::Due::kQueued:
       return PushResult::kUpdatesDue;
     case DeferredUpdates::Due::kAtOnce:
-      update_deferred(slot);
+      break;
   }
-  return PushResult::kCompleted;
+  return update_deferred(slot);
 }
 
 // A copy has the state that its parameters go with.
@@ -165,15 +208,14 @@ bool ChunkUpdates::prepare_due() {
   return true;
 }
 
-std::uint32_t ChunkUpdates::update_due() {
+std::pair<std::uint32_t, PushResult> ChunkUpdates::update_due() {
   while (prepare_due()) {
   }
   const std::uint32_t slot = gate_->take_due();
-  update_deferred(slot);
-  return slot;
+  return {slot, update_deferred(slot)};
 }
 
-void ChunkUpdates::update_deferred(std::uint32_t slot) {
+PushResult ChunkUpdates::update_deferred(std::uint32_t slot) {
   ShardChunk& chunk = chunks[slot];
   copying.copy_if_due(chunk);
   const bool is_left_out = gate_->leaves_out_round(slot);
@@ -183,7 +225,7 @@ void ChunkUpdates::update_deferred(std::uint32_t slot) {
   chunk.skipped = !gate_->update(slot);
   replies.end_update(slot);
   if (is_left_out) ++chunk.left_out;
-  complete(slot);
+  return end(slot);
 }
 
 }  // namespace phub::server

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/base/counter.h"
@@ -14,6 +15,7 @@
 #include "server/chunks/chunk/chunk_replies.h"
 #include "server/chunks/deferred_updates.h"
 #include "server/chunks/pushes/push_sums.h"
+#include "server/chunks/racks/outer_steps.h"
 #include "server/chunks/racks/rack_exchange.h"
 #include "server/chunks/rounds/round_members.h"
 
@@ -27,9 +29,13 @@ class ChunkUpdates {
   ChunkUpdates(const ChunkUpdates&) = delete;
   ChunkUpdates& operator=(const ChunkUpdates&) = delete;
 
-  // After the chunks know their racks, and before anything is pushed. Null: there are none, or
-  // nobody looks at sums. They outlive it.
-  void join(RackExchange* exchange, ValueWatch* watch);
+  // After the chunks know their racks, and before anything is pushed. They outlive it.
+  struct Joined {
+    RackExchange* exchange = nullptr;  // null: one rack
+    OuterSteps* outer = nullptr;       // null: racks make no rounds by themselves
+    ValueWatch* watch = nullptr;       // null: nobody looks at sums
+  };
+  void join(const Joined& joined) { joined_ = joined; }
 
   // Applies the rule to the chunk's sum, whose pushes are all there, and ends its round. Of a plain
   // job.
@@ -43,11 +49,15 @@ class ChunkUpdates {
   PushResult finish(std::uint32_t slot);
   // The chunk has its initial parameters.
   void begin(std::uint32_t slot);
+  // Racks that make rounds by themselves: takes the difference that a rack below pushed.
+  PushResult add_difference(const Push& push);
+  // The same racks: makes the outer step with all racks' difference, which is the chunk's sum.
+  void step_outer(std::uint32_t slot);
   // New parameters are there: the chunk's round ends.
   void complete(std::uint32_t slot);
-  // The same of a round of which the root has left out all updates.
+  // Ends the chunk's round without an update, because the root left out the round.
   void leave_out(std::uint32_t slot);
-  // From now on the parameters may be the reply's of the rack above, in part.
+  // Marks that a part of the rack above's reply may already be in the parameters.
   void begin_landing(std::uint32_t slot);
 
   // ---- Updates that come later ----
@@ -61,9 +71,10 @@ class ChunkUpdates {
   // Makes a chunk ready for its update, where that is a pass of its own (rule lamb). False: all
   // that are to be updated next are. REQUIRES: has_due.
   bool prepare_due();
-  // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
-  // returns it: it is complete now. What prepare_due would do is done before. REQUIRES: has_due.
-  std::uint32_t update_due();
+  // Updates (or, after a vote against it, skips) the chunk whose update is due for longest; returns
+  // it and what became of it, as after its last push. What prepare_due would do is done before.
+  // REQUIRES: has_due.
+  std::pair<std::uint32_t, PushResult> update_due();
   // Null: updates are made with the last push.
   DeferredUpdates* gate() { return gate_ ? &*gate_ : nullptr; }
   const DeferredUpdates* gate() const { return gate_ ? &*gate_ : nullptr; }
@@ -81,14 +92,15 @@ class ChunkUpdates {
   void apply(std::uint32_t slot);
   bool apply_looking(std::uint32_t slot);
   PushResult on_summed(std::uint32_t slot);
-  void update_deferred(std::uint32_t slot);
+  PushResult update_deferred(std::uint32_t slot);
+  PushResult end(std::uint32_t slot);
+  PushResult end_exchange(std::uint32_t slot);
   void write_down(std::uint32_t slot, bool is_left_out);
 
   const bool restored_;  // the parameters were there before the first round
   RoundMembers& members_;
   std::optional<DeferredUpdates> gate_;
-  RackExchange* exchange_ = nullptr;
-  ValueWatch* watch_ = nullptr;
+  Joined joined_;
 };
 
 }  // namespace phub::server

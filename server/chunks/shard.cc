@@ -14,14 +14,18 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
                 !layout.checksums && layout.tcp_streams == 1),
       mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging) {
-  if (layout.rack.is_alone()) {
-    reader.read_for(updates.sums);
-    updates.join(nullptr, reader.looks_at_sums() ? reader.watch() : nullptr);
-    return;
+  if (!layout.rack.is_alone()) {
+    racks.emplace(layout, core, updates.chunks, reader, staging);
+    exchange.emplace(layout, core, updates.chunks, updates.parameters, staging);
   }
-  racks.emplace(layout, core, updates.chunks, reader, staging);
-  exchange.emplace(layout, core, updates.chunks, updates.parameters, staging);
-  updates.join(&*exchange, nullptr);
+  if (layout.rack_local.is_on()) {
+    outer.emplace(layout, updates.chunks, updates.parameters, *exchange, staging);
+  }
+  const bool is_as_alone = !racks || outer;
+  if (is_as_alone) reader.read_for(updates.sums);
+  updates.join({.exchange = exchange ? &*exchange : nullptr,
+                .outer = outer ? &*outer : nullptr,
+                .watch = is_as_alone && reader.looks_at_sums() ? reader.watch() : nullptr});
 }
 
 PushResult Shard::on_push(const Push& push) {
@@ -39,12 +43,13 @@ PushResult Shard::on_push(const Push& push) {
   }
   // Only pushes that come twice can take every buffer, and a sum may need one.
   if (staging_.free() == 0) return refuse(PushResult::kDuplicate);
+  if (!is_worker && outer && chunk.initialised) return updates.add_difference(push);
   if (!members.arrive(push.slot, push.worker)) {
     return refuse(members.rounds() ? PushResult::kTooEarly : PushResult::kDuplicate);
   }
 
   if (!chunk.initialised) return initialise(push, chunk);
-  if (!is_plain_) return racks ? add_of_racks(push, chunk) : add_own(push, chunk);
+  if (!is_plain_) return racks && !outer ? add_of_racks(push, chunk) : add_own(push, chunk);
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_last = updates.sums.add(push.slot, push.worker, {push.data, push.staged}, chunk.sum,
                                         chunk.place.elements);
@@ -65,13 +70,14 @@ PushResult Shard::stop_if_it_ends(PushResult result) {
   return result;
 }
 
-// Of a job of one rack that is not plain.
+// Adds a worker's push of a job that is not plain and has one rack, or racks that make rounds by
+// themselves.
 PushResult Shard::add_own(Push push, ShardChunk& chunk) {
   Contribution own;
   const PushResult seen = reader.read(push, chunk, own);
   if (seen != PushResult::kAccepted) return stop_if_it_ends(seen);
   if (members.rounds()) return join_round(push, own, chunk);
-  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
+  if (push.worker == chunk.leader) chunk.hyper = outer ? outer->of_rack(*push.hyper) : *push.hyper;
   if (!updates.sums.add_read(push, own, chunk.sum, chunk.place.elements)) {
     return stop_if_it_ends(reader.ends_job() ? PushResult::kForbidden : PushResult::kAccepted);
   }
@@ -105,13 +111,15 @@ PushResult Shard::initialise(Push push, ShardChunk& chunk) {
     }
   }
   if (push.staged) staging_.give(push.data);
+  // Racks that make rounds by themselves are restored each with its own parameters.
+  const bool is_of_racks = racks && !(outer && restored_);
   const bool are_all_workers = racks && is_worker && racks->is_last_worker(push.slot);
-  const std::uint32_t members_here = workers_ + (racks ? chunk.sum.members - 1 : 0);
-  if (++chunk.sum.pushes < members_here) {
+  const std::uint32_t below = is_of_racks ? racks->place().members(chunk.tree) - 1 : 0;
+  if (++chunk.sum.pushes < workers_ + below) {
     return are_all_workers ? PushResult::kGathered : PushResult::kAccepted;
   }
   chunk.sum.clear();
-  if (!chunk.is_root) {
+  if (is_of_racks && !chunk.is_root) {
     begin_above(push.slot);
     return PushResult::kGoesUp;
   }

@@ -4,9 +4,9 @@
 // network: it is told what arrived and says what is complete. Nothing here allocates after it is
 // made.
 //
-// A push goes through five parts. The reader says what was pushed; the members say whose push is in
-// the round; sums add it up; with several racks, the exchange takes the sum to the rack above or
-// says that the round ends here; the updates apply the rule and end the round.
+// A push goes through five parts. The members refuse one that comes too early. The reader says what
+// was pushed, and sums add it up. With several racks, the exchange takes the sum to the rack above
+// or says that the round ends here. The updates apply the rule and end the round.
 #pragma once
 
 #include <memory>
@@ -37,11 +37,13 @@ class Shard {
   WorkerReader reader;
   std::optional<RackSums> racks;         // none: the job has one rack
   std::optional<RackExchange> exchange;  // the same
+  std::optional<OuterSteps> outer;       // none: racks make no rounds by themselves
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   PushResult on_push(const Push& push);
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
-  // Of a job that clips over several servers: what a worker tells of all gradients' norm.
+  // Takes a worker's sum of squares of all gradients. Only jobs that clip over several servers use
+  // it.
   NormOutcome tell_norm(std::uint32_t worker, double squares);
 
   // Neither of several racks nor with a quorum; updates come with the last push; pushes are dense
@@ -49,13 +51,12 @@ class Shard {
   bool is_plain() const { return is_plain_; }
 
   // ---- Of a job with a quorum ----
-  // Completes the round that ends first, whoever is in it, and returns its chunk. REQUIRES: rounds
-  // have ends, which the core tells `rounds` after kOpened and kQuorum, or are due after go_on.
+  // Completes the round with the earliest end, with the pushes that have come, and returns its
+  // chunk. REQUIRES: members.rounds()->has_ends().
   std::uint32_t end_round();
-  // Whether the job goes on without this worker. If so, go_on is to be called for each chunk. It
-  // finds who is released, and is true if the round is complete now, and one of those that
-  // end_round() ends: of many chunks, a few at a time.
+  // Removes a worker. True: the job goes on without it, and go_on must be called for each chunk.
   bool lose(std::uint32_t worker);
+  // Finds the workers that now get a reply. True: the round is complete, and end_round() ends it.
   bool go_on(std::uint32_t slot);
   // Rounds behind the furthest chunk. Of a job with a quorum, whose chunks have no rounds together:
   // the steps of the slowest worker that is there, beyond the `first` of this job.
@@ -64,15 +65,16 @@ class Shard {
   }
 
   // ---- Of a job of several racks ----
-  // Sums of this rack that waited for its workers' loss scale, which is known now; the first of
-  // them goes on: its chunk, and what became of it as after its last push. REQUIRES: there is one.
+  // True: sums of this rack waited for the loss scale, and it is known now.
   bool has_held() const { return !stopped_ && racks && racks->has_held(); }
+  // Continues the first of these sums. Returns its chunk and the result, as on_push does. REQUIRES:
+  // has_held.
   std::pair<std::uint32_t, PushResult> take_held();
-  // Where a reply to it is to be put that comes from the rack at `seat`; null: none of that size is
-  // due from there. REQUIRES: bytes > 0.
+  // Returns the place for a reply of the rack that is member `seat` to the chunk's sum. Null: no
+  // reply of `bytes` bytes is due from there. REQUIRES: bytes > 0.
   std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
-  // It is there, or in `data`. kCompleted, kDeferred, kUpdatesDue, or what is wrong with it. A
-  // buffer of the staging is given back.
+  // Takes the reply `data`, which may be at place_of_reply already. Returns kCompleted, kDeferred,
+  // kUpdatesDue, or what is wrong. Gives its staging buffer back.
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   const ShardChunk& chunk(std::uint32_t slot) const { return updates.chunks[slot]; }
@@ -82,7 +84,7 @@ class Shard {
     return slot < chunks() ? updates.parameters.bytes(chunk(slot).place) : 0;
   }
 
-  // A worker is gone: no chunk can complete any more, and its memory must not be read again.
+  // No chunk completes any more, and the workers' memory is not read again.
   void stop() {
     stopped_ = true;
     updates.stop();

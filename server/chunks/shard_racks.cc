@@ -5,7 +5,7 @@
 
 namespace phub::server {
 
-// Of a worker of this rack, or a rack below.
+// Adds the push of a worker of this rack, or of a rack below.
 PushResult Shard::add_of_racks(Push push, ShardChunk& chunk) {
   const bool is_worker = racks->is_worker(push.worker);
   Contribution sum;
@@ -58,7 +58,7 @@ PushResult Shard::finish_of_racks(std::uint32_t slot) {
 
 // Leaves the sum where it is sent from.
 PushResult Shard::go_up(std::uint32_t slot) {
-  exchange->write_up(slot, updates.sums);
+  exchange->write_up(slot, updates.chunks[slot].sum, updates.sums);
   begin_above(slot);
   return PushResult::kGoesUp;
 }
@@ -112,8 +112,13 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
 PushResult Shard::take_combined(std::uint32_t slot, std::span<const std::byte> reply) {
   if (stopped_) return PushResult::kStopped;
   if (!updates.chunks[slot].is_above()) return PushResult::kDuplicate;
-  const PushResult seen = exchange->read_reply(slot, reply);
+  const bool goes_on = racks->place().members(updates.chunks[slot].tree) > 1;
+  const PushResult seen = exchange->read_reply(slot, reply, goes_on);
   if (seen != PushResult::kAccepted) return seen;
+  if (outer) {
+    updates.step_outer(slot);
+    return PushResult::kCompleted;
+  }
   if (updates.chunks[slot].sum.data != nullptr) return updates.finish(slot);
   updates.leave_out(slot);
   return PushResult::kCompleted;

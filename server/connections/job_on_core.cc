@@ -8,7 +8,7 @@ namespace {
 
 // By rack: how many sums and replies it brings in a round; empty: one rack.
 std::vector<std::uint32_t> brought_by_racks(Shard& shard) {
-  if (!shard.racks) return {};
+  if (!shard.racks || shard.outer) return {};  // not in each round, with the latter
   const RackPlace& place = shard.racks->place();
   std::vector<std::uint32_t> brought(place.racks());
   for (std::uint32_t slot = 0; slot < shard.chunks(); ++slot) {

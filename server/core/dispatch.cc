@@ -137,7 +137,7 @@ void Dispatch::on_deferred(JobOnCore& job, PushResult result) {
   if (words != nullptr && words->take_question()) replies_.tell_norm(job);
 }
 
-// Of the rack above, to a sum that was pushed to it.
+// Takes a reply of the rack above to a sum that was pushed to it.
 void Dispatch::on_reply(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   JobOnCore& job = *connection.job;

@@ -27,13 +27,13 @@ class Dispatch {
       on_push(arrival);
     }
   }
-  // Of a write that nobody will look at: its staging buffer, where it has one.
+  // Gives back the staging buffer of a write that is not processed, if it has one.
   static void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data);
 
  private:
   void on_push(const Arrival& arrival);
   void on_reply(const Arrival& arrival);
-  // It changed the chunk, or may have: tells whom that concerns.
+  // Starts what follows an accepted push or reply: replies, the sum for the rack above, due work.
   void on_taken(const Arrival& arrival, std::uint32_t slot, PushResult result);
   void on_deferred(JobOnCore& job, PushResult result);
 

@@ -5,7 +5,7 @@
 namespace phub::server {
 namespace {
 
-// Of a job with a quorum; null: time ends no round of it.
+// Null: no round of the job ends without a push.
 const QuorumRounds* rounds_that_end(const JobOnCore& job) {
   const QuorumRounds* const rounds = job.shard.members.rounds();
   return rounds != nullptr && !job.shard.stopped() && rounds->has_ends() ? rounds : nullptr;
@@ -57,8 +57,7 @@ bool DueWork::send_held(JobOnCore& job) {
   const std::uint64_t start = turns_.now();
   do {
     const auto [slot, result] = job.shard.take_held();
-    if (result == PushResult::kGoesUp) replies_.go_up(job, slot);
-    if (result == PushResult::kCompleted) complete(job, slot);
+    on_ended(job, slot, result);
   } while (job.shard.has_held() && turns_.now() - start < turns_.turn_ticks);
   charge(job, turns_.now() - start);
   return true;
@@ -72,7 +71,9 @@ bool DueWork::update(JobOnCore& job) {
   const std::uint64_t start = turns_.now();
   for (bool goes_on = true; goes_on;
        goes_on = updates.has_due() && turns_.now() - start < turns_.turn_ticks) {
-    if (!updates.prepare_due()) complete(job, updates.update_due());
+    if (updates.prepare_due()) continue;
+    const auto [slot, result] = updates.update_due();
+    on_ended(job, slot, result);
   }
   charge(job, turns_.now() - start);
   return updates.has_due();
@@ -94,6 +95,11 @@ bool DueWork::end_rounds(JobOnCore& job) {
   }
   if (any) charge(job, now - start);
   return any;
+}
+
+void DueWork::on_ended(JobOnCore& job, std::uint32_t slot, PushResult result) {
+  if (result == PushResult::kGoesUp) replies_.go_up(job, slot);
+  if (result == PushResult::kCompleted) complete(job, slot);
 }
 
 void DueWork::complete(JobOnCore& job, std::uint32_t slot) {

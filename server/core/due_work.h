@@ -1,6 +1,5 @@
 // Jobs of a core with work that no push starts: updates that were deferred (deferred_updates.h),
-// sums of a rack that waited for its votes, and rounds that time ends, because their quorum is in
-// grace or somebody waits for it in vain.
+// sums of a rack that waited for its votes, and rounds that end by time or by a loss.
 //
 // A job gets a turn's time of it in each round of the core, so that replies and other jobs do not
 // wait for a whole model. Belongs to the core's thread; allocates when it is made.
@@ -23,8 +22,9 @@ class DueWork {
   bool empty() const { return jobs_.empty(); }
   // The job has updates due, or rounds that end without a push.
   void add(JobOnCore& job);
-  // The chunk's round has its first push; its quorum.
+  // Starts the round timeout: the chunk's round has its first push.
   void await_quorum(JobOnCore& job, std::uint32_t slot);
+  // Starts the grace: the chunk's round has its quorum.
   void begin_grace(JobOnCore& job, std::uint32_t slot);
   // A turn's time of each job; while others want the core, updates only of those whose turn can pay
   // for them. True: something was done, or is left that could be done now.
@@ -37,6 +37,8 @@ class DueWork {
   bool update(JobOnCore& job);
   bool send_held(JobOnCore& job);
   bool end_rounds(JobOnCore& job);
+  // Tells whom it concerns what became of a chunk: its sum goes up, or its round is over.
+  void on_ended(JobOnCore& job, std::uint32_t slot, PushResult result);
   void complete(JobOnCore& job, std::uint32_t slot);
   void charge(JobOnCore& job, std::uint64_t spent);
   std::uint64_t in(std::uint32_t ms) const;  // ticks

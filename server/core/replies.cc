@@ -63,7 +63,9 @@ void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
   const RackSums& racks = *job.shard.racks;
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
-    if (!racks.pushes(connection->worker, job.shard.chunk(slot))) continue;
+    const ShardChunk& chunk = job.shard.chunk(slot);
+    if (!racks.pushes(connection->worker, chunk)) continue;
+    if (connection->role != PeerRole::kWorker && !chunk.is_for_racks) continue;
     Connection& carrier = connection->carrier(slot);
     carrier.replies.insert(slot);
     mark(carrier);

@@ -63,7 +63,7 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
-  const std::uint64_t some = layout.rack_compress.is_on() ? sizeof(float) : 0;
+  const std::uint64_t some = combines_sums(layout) ? sizeof(float) : 0;
   const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + some;
   return elements * (wire + master + sum + replies + up + arrays_in_memory(layout) * sizeof(float));
 }
@@ -76,7 +76,7 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
       kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0) + (is_named ? kBytesOfPusher : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
-  const std::uint64_t place = layout.rack_compress.is_on() ? kBytesOfRackPlace : 0;
+  const std::uint64_t place = combines_sums(layout) ? kBytesOfRackPlace : 0;
   const std::uint64_t chunk =
       kBytesOfChunk + clipped + place + (has_quorum ? kBytesOfQuorumsChunk : 0);
   std::uint64_t member = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
@@ -120,7 +120,7 @@ std::uint64_t bytes_copied(const JobLayout& layout) {
 
 std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {
   const Placed placed = placed_here(layout);
-  const bool selects = has_sparse_replies(layout) || layout.rack_compress.is_on();
+  const bool selects = has_sparse_replies(layout) || combines_sums(layout);
   const std::uint64_t compared = selects ? layout.plan->max_chunk_elements * kBytesOfSelected : 0;
   return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed) +
          placed.cores * compared;
@@ -141,7 +141,7 @@ std::uint64_t bytes_at_least(const JobLayout& layout, const PlanInput& input,
 std::size_t staging_buffer_bytes(const JobLayout& layout) {
   return layout.plan->max_chunk_elements * sizeof(float) +
          (layout.checksums ? sizeof(std::uint32_t) : 0) +
-         (layout.rack_compress.is_on() ? sizeof(Hyper) : 0);
+         (combines_sums(layout) ? sizeof(Hyper) : 0);
 }
 
 namespace {
@@ -169,7 +169,7 @@ std::uint64_t waiting_buffers(const JobLayout& layout, std::uint64_t chunks) {
 // pushes is being started. A sum that waits takes the place of its pushes, and so does a reply that
 // is one; that of the rack above is read on a connection of its own.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
-  const std::size_t above = layout.rack_compress.is_on() ? 2 * std::size_t{layout.rack.racks()} : 0;
+  const std::size_t above = combines_sums(layout) ? 2 * std::size_t{layout.rack.racks()} : 0;
   const std::size_t chunks = layout.plan->core_chunks[layout.server_index][core].size();
   return (chunks + 2 * std::size_t{layout.tcp_streams}) * seats(layout) + 1 + above;
 }

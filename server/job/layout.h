@@ -27,7 +27,8 @@ struct JobLayout {
   std::uint32_t tenant_id = 0;  // 0: the default tenant
   std::uint32_t weight = 1;     // the tenant's share of a core beside other tenants' shares
   std::uint32_t epoch = 1;
-  std::uint32_t workers = 1;  // of this rack; at most kMaxWorkers
+  std::uint32_t workers = 1;      // of this rack; at most kMaxWorkers
+  std::uint32_t job_workers = 1;  // of all racks
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;
@@ -47,6 +48,7 @@ struct JobLayout {
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
   RackCompress rack_compress = {};
+  RackLocal rack_local = {};
   Encoding encoding = Encoding::kDense;
   RoundPolicy rounds = {};
   WatchValues watch_values = WatchValues::kOff;
@@ -55,8 +57,8 @@ struct JobLayout {
   bool whole_replies = false;     // also where what changed would do
 };
 
-// Whether a rack keeps something back of its sums for later rounds: the elements that rack_compress
-// does not send, or what rounding to 16 bits cuts off.
+// Whether a rack has a residual of its sums: the elements that rack_compress does not send, or what
+// rounding to 16 bits cuts off.
 inline bool keeps_rack_rest(bool has_racks, const RackCompress& compress, DataType rack_wire_type) {
   return has_racks && (compress.is_on() || rack_wire_type != DataType::kFloat32);
 }
@@ -64,16 +66,24 @@ inline bool keeps_rack_rest(const JobLayout& layout) {
   return keeps_rack_rest(!layout.rack.is_alone(), layout.rack_compress, layout.rack_wire_type);
 }
 
-// fp32 arrays beside the parameters: its rule's, then the moving average, then the residual of the
-// rack's sums. Memory, quotas, copies, snapshots and restores have all of them: what decides later
-// rounds belongs here, or in the table of the room's README.
-inline unsigned state_arrays(RuleKind rule, double ema_decay, bool rack_rest = false) {
-  return state_arrays(rule) + (ema_decay > 0.0 ? 1 : 0) + (rack_rest ? 1 : 0);
+// Whether all racks' sum goes down, and each rack applies a rule to it.
+inline bool combines_sums(const JobLayout& layout) {
+  return layout.rack_compress.is_on() || layout.rack_local.is_on();
+}
+
+// fp32 arrays beside the parameters: its rule's, then the moving average, then what racks had
+// together last and the outer momentum, then the residual of the rack's sums. Memory, quotas,
+// copies, snapshots and restores have all of them: what decides later rounds belongs here, or in
+// the table of the room's README.
+inline unsigned state_arrays(RuleKind rule, double ema_decay, bool is_local = false,
+                             bool rack_rest = false) {
+  return state_arrays(rule) + (ema_decay > 0.0 ? 1 : 0) + (is_local ? 2 : 0) + (rack_rest ? 1 : 0);
 }
 inline unsigned state_arrays(const JobLayout& layout) {
-  return state_arrays(layout.rule, layout.ema_decay, keeps_rack_rest(layout));
+  return state_arrays(layout.rule, layout.ema_decay, layout.rack_local.is_on(),
+                      keeps_rack_rest(layout));
 }
-// As a shard holds them: what is kept back twice, as it was and as the round under way leaves it.
+// As a shard holds them: the residual twice, as it was and as the round under way leaves it.
 inline unsigned arrays_in_memory(const JobLayout& layout) {
   return state_arrays(layout) + (keeps_rack_rest(layout) ? 1 : 0);
 }

@@ -18,7 +18,7 @@ namespace phub::server {
 struct JobMemory {
   explicit JobMemory(const JobLayout& layout)
       : arena(*layout.plan, layout.server_index, layout.wire_type),
-        sends_some(layout.rack_compress.is_on()),
+        sends_some(combines_sums(layout)),
         rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())),
         parameters_bytes(arena.elements() * size_of(layout.wire_type)) {}
 

@@ -56,6 +56,7 @@ class RoundLog {
   }
   // A rack's n-th `brought` sums and replies belong to round n.
   void brought(std::uint32_t rack, std::uint64_t now) {
+    if (racks_.empty()) return;  // none brings the same in each round
     RackProgress& progress = racks_[rack];
     RackSpan& span = rack_spans_[progress.round % kRounds * racks_.size() + rack];
     if (progress.brought == 0) span.first = now;

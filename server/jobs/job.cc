@@ -158,6 +158,7 @@ JobLayout layout_of(const Job& job) {
                    .weight = job.tenant.quotas.weight,
                    .epoch = job.epoch,
                    .workers = job.rack.workers,
+                   .job_workers = spec.workers,
                    .wire_type = spec.wire_type,
                    .rule = spec.rule,
                    .hyper = spec.hyper,
@@ -183,6 +184,7 @@ JobLayout layout_of(const Job& job) {
                    rack_trees_of(spec)};
     layout.rack_wire_type = spec.rack_wire_type;
     layout.rack_compress = spec.rack_compress;
+    layout.rack_local = spec.rack_local;
   }
   layout.hyper.gradient_scale = gradient_scale_of(spec);
   layout.weight_decay.reserve(spec.keys.size());

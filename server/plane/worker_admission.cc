@@ -81,9 +81,9 @@ Result<Admitted> WorkerAdmission::admit(PlaneJob& job, Candidate& candidate) {
 Result<Admitted> WorkerAdmission::connect(PlaneJob& job, Candidate& candidate) {
   const JobLayout& layout = job.layout();
   const bool is_rack = candidate.hello.worker >= layout.workers;
-  if (is_rack && layout.rack_compress.is_on() && candidate.hello.kind != transport::Kind::kTcp) {
+  if (is_rack && combines_sums(layout) && candidate.hello.kind != transport::Kind::kTcp) {
     return Status(Code::kInvalidArgument,
-                  "of a job with rack_compress racks are joined by tcp only");
+                  "with rack_compress or rack_local_steps racks are joined by tcp only");
   }
   switch (candidate.hello.kind) {
     case transport::Kind::kShm:

@@ -235,7 +235,7 @@ Status Uplink::choose_way(Other& other) const {
   const client::VerbsReach reach = [this](const client::RdmaPort& peer, std::uint32_t core) {
     return parts_.data_plane.reaches(peer, core);
   };
-  const bool is_compressed = job_.spec->rack_compress.is_on();
+  const bool is_compressed = job_.spec->rack_compress.is_on() || job_.spec->rack_local.is_on();
   if (is_compressed && options_.transport != "auto" && options_.transport != "tcp") {
     return {Code::kFailedPrecondition,
             fmt::format("rack_transport: {} carries whole sums only, and this job has "

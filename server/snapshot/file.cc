@@ -58,15 +58,17 @@ bool has_rack_rest(const JobSpec& spec) {
 }
 
 unsigned arrays_of(const JobSpec& spec) {
-  return state_arrays(spec.rule, spec.ema_decay, has_rack_rest(spec));
+  return state_arrays(spec.rule, spec.ema_decay, spec.rack_local.is_on(), has_rack_rest(spec));
 }
 
 std::string state_name_of(const FileRun& run, const JobSpec& spec, unsigned array) {
   const std::string name = name_of(run, spec);
-  if (array >= state_arrays(spec.rule)) {
-    const bool is_average = spec.ema_decay > 0.0 && array == state_arrays(spec.rule);
-    return name + (is_average ? ".ema" : kRackRest);
+  const unsigned with_average = state_arrays(spec.rule, spec.ema_decay);
+  if (array >= with_average) {
+    if (!spec.rack_local.is_on() || array >= with_average + 2) return name + kRackRest;
+    return name + (array == with_average ? ".racks_together" : ".outer_momentum");
   }
+  if (array >= state_arrays(spec.rule)) return name + ".ema";
   if (state_arrays(spec.rule) == 1) return name + ".state";
   return fmt::format("{}.{}", name, state_name(spec.rule, array));
 }

@@ -56,6 +56,7 @@ class JobOracle {
   }
 
   double parameter(KeyId key, std::uint64_t i) const { return keys_[key].parameters[i]; }
+  void set_parameter(KeyId key, std::uint64_t i, double value) { keys_[key].parameters[i] = value; }
 
  private:
   struct Key {

@@ -28,6 +28,23 @@ struct RandomJob {
   float scale(std::uint32_t round) const {
     return votes() ? static_cast<float>(1U << (round % 3)) : spec.loss_scale.factor;
   }
+  // The worker's rack; 0 where there is one.
+  std::uint32_t rack_of(std::uint32_t worker) const {
+    std::uint32_t rack = 0;
+    while (rack < spec.racks.size() && worker >= spec.racks[rack].workers) {
+      worker -= spec.racks[rack++].workers;
+    }
+    return rack;
+  }
+  std::uint32_t first_worker(std::uint32_t rack) const {
+    std::uint32_t first = 0;
+    for (std::uint32_t i = 0; i < rack; ++i) first += spec.racks[i].workers;
+    return first;
+  }
+  // The worker whose hyper-parameters hold for this one.
+  std::uint32_t leader_of(std::uint32_t worker) const {
+    return spec.rack_local.is_on() ? first_worker(rack_of(worker)) : 0;
+  }
   // Worker 0 says another one in the last round.
   float rate(std::uint32_t round) const {
     return round + 1 < rounds ? spec.hyper.learning_rate : spec.hyper.learning_rate / 2;
@@ -70,6 +87,10 @@ inline RandomJob random_job(std::uint64_t seed) {
     job.spec = specs.next();
     job.spec.name = "random-" + std::to_string(seed);
     job.spec.keys = {{"a", 1 + pick(9000)}, {"b", 1 + pick(300)}, {"c", 1 + pick(9000)}};
+    // Differences of parameters have no zeros, so that they go whole here.
+    if (job.spec.rack_local.is_on() && job.spec.rack_compress.is_on()) {
+      job.spec.rack_compress.dense_below = 1U << 20U;
+    }
     // Where time decides which pushes a round has, a mean of equal ones is known all the same.
     const bool is_ordered = job.spec.rounds.waits_for_all();
     if (!is_ordered) job.spec.hyper.gradient_scale = 0.0F;

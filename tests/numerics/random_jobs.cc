@@ -8,9 +8,9 @@
 #include <memory>
 #include <mutex>
 
+#include "common/job/text.h"
 #include "kernels/reference.h"
-#include "tests/numerics/job_oracle.h"
-#include "tests/numerics/random_job.h"
+#include "tests/numerics/racks_oracle.h"
 #include "tests/simulation/seeds.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
@@ -64,12 +64,13 @@ double tolerance(DataType type) {
   return type == DataType::kFloat16 ? 1.0 / 512 : 1.0 / 64;
 }
 
-Status compare(const Client& client, const RandomJob& job, const JobOracle& oracle,
+Status compare(const Client& client, const RandomJob& job, const RacksOracle& oracle,
                std::uint32_t round) {
+  const std::uint32_t rack = job.rack_of(client.worker_index());
   for (KeyId key = 0; key < job.spec.keys.size(); ++key) {
     const std::vector<float> values = parameters(client, job, key);
     for (std::uint64_t i = 0; i < values.size(); ++i) {
-      const double wanted = oracle.parameter(key, i);
+      const double wanted = oracle.parameter(rack, key, i);
       const double apart = std::abs(static_cast<double>(values[i]) - wanted);
       if (apart <= tolerance(job.spec.wire_type) * (std::abs(wanted) + 0.5)) continue;
       return {Code::kDataLoss, "worker " + std::to_string(client.worker_index()) + ", round " +
@@ -133,7 +134,7 @@ Status push_round(Client& client, const RandomJob& job, std::uint32_t round) {
 }
 
 Status train(Client& client, const RandomJob& job) {
-  JobOracle oracle(job.spec);
+  RacksOracle oracle(job);
   if (has_parameters(job.spec.rule)) {
     fill(client, job, [&](std::uint64_t i) { return job.parameter(i); });
     oracle.initialise([&](std::uint32_t, KeyId, std::uint64_t i) { return job.parameter(i); });
@@ -144,7 +145,8 @@ Status train(Client& client, const RandomJob& job) {
   for (std::uint32_t round = 0; round < job.rounds; ++round) {
     if (job.is_ordered() && has_parameters(job.spec.rule)) {
       Hyper hyper = job.spec.hyper;  // of others nobody takes it
-      hyper.learning_rate = client.worker_index() == 0 ? job.rate(round) : 0.0F;
+      const std::uint32_t worker = client.worker_index();
+      hyper.learning_rate = worker == job.leader_of(worker) ? job.rate(round) : 0.0F;
       oracle.set_rate(job.rate(round));
       PHUB_RETURN_IF_ERROR(client.set_hyper(hyper));
     }
@@ -176,7 +178,7 @@ std::string run(Places& places, std::uint64_t seed) {
         }
         own.servers = place.addresses(rack);
       });
-  return status.ok() ? "" : status.to_string();
+  return status.ok() ? "" : status.to_string() + "; its job: " + text_of(job.spec);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class OneRack(unittest.TestCase):
         self.all_end_well(together(self, goes_on))
 
     def test_what_contradicts_is_refused_in_the_servers_words(self):
-        for options, words in ((dict(checksums=True, racks={"a": 1, "b": 1}), "checksums: true contradicts racks: a:1,b:1"),
+        for options, words in ((dict(rack_local_steps=4), "rack_local_steps: 4 contradicts racks: nothing"),
                                (dict(learning_rate=0.1), "learning_rate: 0.1 contradicts rule: mean"),
                                (dict(rule="sgd", momentum=0.5), "momentum: 0.5 contradicts rule: sgd"),
                                (dict(rounds={"grace_ms": 5}), "rounds.grace_ms: 5 contradicts rounds.quorum: 0"),

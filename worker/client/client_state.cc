@@ -43,21 +43,24 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   PHUB_ASSIGN_OR_RETURN(auto congestion_control,
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
   congestion_control.bound_buffers(options.links.tcp_buffer_kib);
-  PHUB_ASSIGN_OR_RETURN(links, JobLinks::create({.membership = membership,
-                                                 .heartbeat = *heartbeat,
-                                                 .plan = std::move(plan),
-                                                 .wire_type = options.job.wire_type,
-                                                 .congestion_control = congestion_control,
-                                                 .tcp_streams = options.job.tcp_streams,
-                                                 .tcp_delay = options.links.tcp_delay,
-                                                 .timeout = options.timeout,
-                                                 .has_quorum = !options.job.rounds.waits_for_all(),
-                                                 .checksums = options.job.checksums,
-                                                 .has_sparse_replies = has_sparse_replies(job),
-                                                 .hogwild = options.job.rounds.hogwild,
-                                                 .passes_norms = options.job.clip_norm > 0.0F &&
-                                                                 options.servers.size() > 1},
-                                                std::move(transports)));
+  PHUB_ASSIGN_OR_RETURN(
+      links,
+      JobLinks::create(
+          {.membership = membership,
+           .heartbeat = *heartbeat,
+           .plan = std::move(plan),
+           .wire_type = options.job.wire_type,
+           .congestion_control = congestion_control,
+           .tcp_streams = options.job.tcp_streams,
+           .tcp_delay = options.links.tcp_delay,
+           .timeout = options.timeout,
+           .has_quorum = !options.job.rounds.waits_for_all(),
+           .all_may_lead = !options.job.rounds.waits_for_all() || options.job.rack_local.is_on(),
+           .checksums = options.job.checksums,
+           .has_sparse_replies = has_sparse_replies(job),
+           .hogwild = options.job.rounds.hogwild,
+           .passes_norms = options.job.clip_norm > 0.0F && options.servers.size() > 1},
+          std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job.name, reasons, options.timeout));
   pushes.begin(keys.size());
   if (options.compress.is_on()) {

@@ -47,7 +47,7 @@ constexpr bool may_follow(ChunkState from, ChunkState to) {
       /*kSummed   */ 0b10001,  // kUpdating (rule lamb: directions first), kGathering
       /*kAbove    */ 0b11011,  // kLanding, or a combined sum: kSummed, kUpdating, kGathering
       /*kLanding  */ 0b01001,  // kLanding again, kGathering
-      /*kUpdating */ 0b10001,  // kUpdating again, kGathering
+      /*kUpdating */ 0b11001,  // kUpdating again, kLanding (differences of racks), kGathering
   };
   return (kFollowing[static_cast<unsigned>(from)] & bit(to)) != 0;
 }
@@ -63,6 +63,7 @@ struct ShardChunk {
   bool is_root = true;       // its rounds end here: the rule is not applied in another rack
   bool copied = false;       // into the copy that is under way
   bool skipped = false;      // the last update was left out, or a part of it
+  bool is_for_racks = true;  // racks below have pushed for its last round, and are replied to
   std::uint32_t tree = 0;    // over racks
   std::uint32_t leader = 0;  // seat of the member whose hyper-parameters and first push hold
   // A rack keeps residuals of its sums in two arrays. `rest_side` is the one of the rounds behind

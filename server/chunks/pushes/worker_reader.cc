@@ -96,7 +96,7 @@ bool WorkerReader::read_rest(std::uint32_t slot, const PushSums& sums, const Chu
   return are_right;
 }
 
-// Of a sparse push.
+// Reads a sparse push.
 PushResult WorkerReader::parse(const Push& push, std::uint32_t elements, Contribution& own) {
   if (push.bytes == 0) {
     if (push.staged) staging_.give(push.data);

@@ -1,7 +1,8 @@
 // Reads what this rack's workers push: lengths, checksums, encodings, values that are not finite.
 //
-// The lanes of a core ask it how long a push may be; the shard has it read each push of a job that
-// is not plain. Data of a Shard; its core's thread only. Nothing allocates after it is made.
+// The lanes of a core ask it how long a push may be. The shard has it read all initial pushes, and
+// each later push of a job that is not plain. Data of a Shard; its core's thread only. Nothing
+// allocates after it is made.
 #pragma once
 
 #include <optional>
@@ -23,12 +24,12 @@ class WorkerReader {
   // The sums to which workers' pushes are added. Before anything is pushed.
   void read_for(PushSums& sums);
 
-  // Whether a push of this chunk, without a checksum, may have so many bytes: of a packed one all
-  // but its length is looked at when it is there. REQUIRES: bytes > 0.
+  // Whether a push without a checksum may have `bytes` bytes. A packed push may be shorter; its
+  // content is checked after it has arrived. REQUIRES: bytes > 0.
   bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
     return may_push(slot < unchecked_, slot, bytes);
   }
-  // The same of one with a checksum.
+  // Like may_push, for a push with a checksum.
   bool may_push_checked(std::uint32_t slot, std::uint32_t bytes) const {
     return may_push(checks_ && slot < chunks_.size(), slot, bytes);
   }
@@ -38,7 +39,7 @@ class WorkerReader {
   // kAccepted: `own` can be added. Else what is wrong with the push; its buffer is given back. The
   // job is to end after kCorrupt and kForbidden.
   PushResult read(Push& push, const ShardChunk& chunk, Contribution& own);
-  // The same of initial parameters, which are whole. `holds`: they are the chunk's.
+  // Like read, for initial parameters, which are never packed. `holds`: the chunk takes these.
   PushResult read_initial(Push& push, const ShardChunk& chunk, bool holds);
   // The chunk's last push is there: looks at what is about to be read in place. False: the job is
   // to end.
@@ -49,10 +50,10 @@ class WorkerReader {
   // Pushes that are not packed are looked at with their sum, not when they come.
   bool looks_at_sums() const { return watch_ && !looks_at_once_; }
 
-  // Of a job that watches values; null: it does not.
+  // Null: the job does not watch values.
   ValueWatch* watch() { return watch_ ? &*watch_ : nullptr; }
   const ValueWatch* watch() const { return watch_ ? &*watch_ : nullptr; }
-  // Of a job with checksums; null: it has none.
+  // Null: the job has no checksums.
   PushChecks* checks() { return checks_ ? &*checks_ : nullptr; }
   const PushChecks* checks() const { return checks_ ? &*checks_ : nullptr; }
 

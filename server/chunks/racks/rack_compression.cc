@@ -42,7 +42,8 @@ RackCompression::RackCompression(const JobLayout& layout, std::uint32_t core)
     const Chunk& chunk = plan.chunks[id];
     const std::uint64_t elements = key_elements[plan.segments[chunk.first_segment].key];
     chunks_.push_back({.begin = bytes,
-                       .is_sparse = chunk.segment_count == 1 && elements >= options_.dense_below});
+                       .is_sparse = options_.is_on() && chunk.segment_count == 1 &&
+                                    elements >= options_.dense_below});
     const std::size_t most = sizeof(Hyper) + chunk.elements * sizeof(float);
     bytes += (most + kRackAlignment - 1) / kRackAlignment * kRackAlignment;
   }

@@ -18,7 +18,7 @@ RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
       chunks_(chunks),
       parameters_(parameters),
       staging_(staging) {
-  if (layout.rack_compress.is_on()) compression_.emplace(layout, core);
+  if (combines_sums(layout)) compression_.emplace(layout, core);
 }
 
 PushResult RackExchange::read(const Push& push, const ShardChunk& chunk, Contribution& sum) {
@@ -57,23 +57,24 @@ void RackExchange::prepare(std::uint32_t slot, std::byte* sum, float loss_scale)
                           chunk.rounds);
 }
 
-void RackExchange::write_up(std::uint32_t slot, PushSums& sums) {
+void RackExchange::write_up(std::uint32_t slot, ChunkSum& sum, PushSums& sums) {
   ShardChunk& chunk = chunks_[slot];
   if (compression_) {
-    sums.merge(slot, chunk.sum, chunk.place.elements);
-    compression_->write_up(slot, summed(chunk));
+    sums.merge(slot, sum, chunk.place.elements);
+    const auto* const values = reinterpret_cast<const float*>(sum.data);
+    compression_->write_up(slot, {values, chunk.place.elements});
   } else if (type_ != DataType::kFloat32) {
-    sums.merge(slot, chunk.sum, chunk.place.elements);
-    round(chunk, reinterpret_cast<float*>(chunk.sum.data), parameters_.rack_rest(chunk),
+    sums.merge(slot, sum, chunk.place.elements);
+    round(chunk, reinterpret_cast<float*>(sum.data), parameters_.rack_rest(chunk),
           parameters_.next_rack_rest(chunk));
   } else {
     std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
-    const std::size_t count = sums.sources(slot, chunk.sum, 0, sources);
+    const std::size_t count = sums.sources(slot, sum, 0, sources);
     kernels::update({.sources = {sources.data(), count},
                      .elements = chunk.place.elements,
                      .parameters = reinterpret_cast<float*>(outgoing(chunk))});
   }
-  sums.clear(slot, chunk.sum);
+  sums.clear(slot, sum);
 }
 
 void RackExchange::write_initial(std::uint32_t slot, kernels::Source values) {
@@ -105,7 +106,8 @@ std::span<const std::byte> RackExchange::sum_to_push(std::uint32_t slot) const {
   return {outgoing(chunk), sum_bytes(chunk)};
 }
 
-PushResult RackExchange::read_reply(std::uint32_t slot, std::span<const std::byte> reply) {
+PushResult RackExchange::read_reply(std::uint32_t slot, std::span<const std::byte> reply,
+                                    bool goes_on) {
   ShardChunk& chunk = chunks_[slot];
   if (staging_.free() == 0) return PushResult::kDuplicate;
   Hyper hyper;
@@ -121,7 +123,7 @@ PushResult RackExchange::read_reply(std::uint32_t slot, std::span<const std::byt
       return result_of(fault);
     }
   }
-  if (chunk.sum.members > 1) compression_->pass_down(slot, reply);
+  if (goes_on) compression_->pass_down(slot, reply);
   chunk.hyper = hyper;
   chunk.sum.data = wide;
   chunk.sum.pushes = chunk.sum.folded = chunk.sum.members;

@@ -23,13 +23,14 @@ class RackExchange {
   RackExchange(const JobLayout& layout, std::uint32_t core, std::vector<ShardChunk>& chunks,
                ChunkParameters& parameters, BufferPool& staging);
 
-  // Racks push each other some of their sums' elements, and each applies the rule.
+  // All racks' sum comes down, of which some elements may travel alone, and each rack applies a
+  // rule to it.
   bool compresses() const { return compression_.has_value(); }
   // Whether what goes down for the chunk is all racks' sum. Initial parameters cross as they are.
   bool combines(const ShardChunk& chunk) const { return compression_ && chunk.initialised; }
 
   // ---- Sums that racks below push here ----
-  // Bytes of all of the chunk's sum, and whether a push of it may have so many.
+  // Bytes of all of the chunk's sum; may_push: whether a push of it may have `bytes`.
   std::uint32_t sum_bytes(const ShardChunk& chunk) const {
     const DataType type = chunk.initialised ? type_ : DataType::kFloat32;
     return static_cast<std::uint32_t>(chunk.place.elements * size_of(type));
@@ -44,11 +45,11 @@ class RackExchange {
   PushResult read(const Push& push, const ShardChunk& chunk, Contribution& sum);
 
   // ---- Sums that go up ----
-  // Leaves in this rack's sum of the chunk what is to travel of it, divided by the loss scale: so a
-  // residual goes with each scale. Where sums are not compressed, they stay as they are.
+  // With compression, divides this rack's sum by the loss scale, keeps the selected elements and
+  // stores the residual, which so fits any later scale. Without it, does nothing.
   void prepare(std::uint32_t slot, std::byte* sum, float loss_scale);
-  // Leaves the chunk's sum, which has all of its pushes, where it is sent from, and clears it.
-  void write_up(std::uint32_t slot, PushSums& sums);
+  // Leaves the chunk's `sum`, which has all of its pushes, where it is sent from, and clears it.
+  void write_up(std::uint32_t slot, ChunkSum& sum, PushSums& sums);
   // The leader's initial parameters go up as they are.
   void write_initial(std::uint32_t slot, kernels::Source values);
   std::span<const std::byte> sum_to_push(std::uint32_t slot) const;
@@ -64,14 +65,14 @@ class RackExchange {
   std::span<const std::byte> reply_below(std::uint32_t slot) const {
     return compression_ ? compression_->outgoing(slot) : std::span<const std::byte>();
   }
-  // Whether such a reply of the rack above may have so many bytes: a Hyper, and a sum or none.
+  // Whether such a reply of the rack above may have `bytes`: a Hyper, and a sum or none.
   bool may_reply(const ShardChunk& chunk, std::size_t bytes) const {
     const std::size_t least = sizeof(Hyper) + (leaves_out_ ? 0 : 1);
     return bytes >= least && bytes <= sizeof(Hyper) + sum_bytes(chunk);
   }
   // Reads one. kAccepted: the chunk has its Hyper, and its sum in fp32 unless the update is left
-  // out; racks below are replied to with the same.
-  PushResult read_reply(std::uint32_t slot, std::span<const std::byte> reply);
+  // out. `goes_on`: racks below are replied to with the same.
+  PushResult read_reply(std::uint32_t slot, std::span<const std::byte> reply, bool goes_on);
 
   // A device of the rack above writes replies into the parameters, as soon as it has the sum. Set
   // before the first push.
@@ -81,9 +82,6 @@ class RackExchange {
   void round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
              std::span<float> next) const;
   std::byte* outgoing(const ShardChunk& chunk) const { return memory_->rack_sum(chunk.place.home); }
-  static std::span<const float> summed(const ShardChunk& chunk) {
-    return {reinterpret_cast<const float*>(chunk.sum.data), chunk.place.elements};
-  }
 
   const std::shared_ptr<JobMemory> memory_;
   const std::uint32_t core_;

@@ -13,7 +13,7 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
             chunks.size(), staging),
       first_(chunks.size(), ChunkSum{.members = layout.workers}),
       votes_(layout.workers, 1, 0) {
-  reader.read_for(sums_);
+  if (!layout.rack_local.is_on()) reader.read_for(sums_);
   if (layout.rack_compress.is_on()) {
     scale_.is_voted = layout.loss_scale.kind == LossScaling::kVoted;
     scale_.is_known = !scale_.is_voted;
@@ -29,7 +29,7 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
   for (std::size_t slot = 0; slot < chunks.size(); ++slot) {
     ShardChunk& chunk = chunks[slot];
     chunk.tree = layout.plan->chunks[ids[slot]].tree;
-    chunk.sum.members = place_.members(chunk.tree);
+    if (!layout.rack_local.is_on()) chunk.sum.members = place_.members(chunk.tree);
     if (chunk.is_root) ++roots_;
     const std::uint32_t leader = place_.leader(chunk.tree);
     const bool is_other = leader != place_.own() && leader != RackTree::kNone;

@@ -1,7 +1,7 @@
-// Of a job of several racks: the sums of this rack's workers, chunk by chunk, and their votes.
+// The sums of this rack's workers in a job of several racks, chunk by chunk, and their votes.
 //
-// A chunk has two sums here. The first is of this rack's workers, and is one of the pushes of the
-// second, which has those of the racks below too: so its bits depend on the racks' order alone.
+// Such a sum is one contribution to the chunk's sum in ChunkUpdates, which has those of the racks
+// below too. With order deterministic, bits depend on the orders of workers and racks alone.
 // Data of a Shard; its core's thread only. Nothing grows.
 #pragma once
 
@@ -18,7 +18,8 @@ namespace phub::server {
 
 class RackSums {
  public:
-  // Sets what of the chunks depends on their trees.
+  // Sets what of the chunks depends on their trees. Where racks make rounds by themselves, their
+  // workers' sums are not here (outer_steps.h).
   RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardChunk> chunks,
            WorkerReader& reader, BufferPool& staging);
 
@@ -30,7 +31,7 @@ class RackSums {
   bool pushes(std::uint32_t seat, const ShardChunk& chunk) const {
     return is_worker(seat) || place_.is_below(chunk.tree, place_.rack_at(seat, workers_));
   }
-  // Whether the rack at the seat is the one to which the chunk goes up.
+  // Whether the member is the rack to which the chunk goes up.
   bool is_above(std::uint32_t seat, const ShardChunk& chunk) const {
     return place_.above(chunk.tree) == place_.rack_at(seat, workers_);
   }
@@ -52,7 +53,7 @@ class RackSums {
   // Their sum in fp32, in a staging buffer. REQUIRES: the last push is there.
   Contribution take(std::uint32_t slot, const ShardChunk& chunk);
   // ---- Where racks' sums are compressed, they are divided by the loss scale before ----
-  // Whether the scale of the round under way is known: votes have it.
+  // The scale of this round is known. A dynamic one comes with the votes.
   bool has_scale() const { return scale_.is_known; }
   float scale() const { return scale_.factor; }
   // The chunk's sum waits for the scale. REQUIRES: it is not known.
@@ -72,7 +73,7 @@ class RackSums {
     scale_.is_known = false;
   }
 
-  // The same of a push that is only counted.
+  // Counts a worker's initial push, which is not added. True: it was the last one.
   bool is_last_worker(std::uint32_t slot) {
     ChunkSum& sum = first_[slot];
     if (++sum.pushes < workers_) return false;
@@ -80,7 +81,7 @@ class RackSums {
     return true;
   }
 
-  // Of this rack's workers, when the last of them has voted; no member else does so here.
+  // Counts the vote of one of this rack's workers. Votes of other racks are not counted here.
   VoteOutcome vote(std::uint32_t seat, const Vote& vote) { return votes_.add(seat, vote); }
   bool have_voted() const { return votes_.are_all(); }
   Vote take_vote();

@@ -332,10 +332,6 @@ TEST_CASE("a job that cannot be compressed is refused with both reasons") {
   momentum.job.rule = RuleKind::kSgd;
   momentum.compress.error_feedback = false;
   CHECK_THAT(error(momentum), Catch::Matchers::Contains("error_feedback is off"));
-  ClientOptions racks = options;
-  racks.job.racks = {{"a", 1}, {"b", 1}};
-  CHECK_THAT(error(racks),
-             Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("racks"));
   options.compress.density = 2.0F;
   CHECK_THAT(error(options), Catch::Matchers::Contains("density"));
 }

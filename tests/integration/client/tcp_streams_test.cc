@@ -354,11 +354,10 @@ TEST_CASE("streams that make no sense are refused by name") {
     CHECK_THAT(refusal([&](ClientOptions& o) { o.transport = transport; }),
                Contains("tcp_streams: 4 contradicts transport: " + transport));
   }
-  CHECK_THAT(refusal([](ClientOptions& o) {
-               o.job.workers = 2;
-               o.job.racks = {{"a", 1}, {"b", 1}};
-             }),
-             Contains("tcp_streams: 4 contradicts racks: a:1,b:1"));
+  CHECK(refusal([](ClientOptions& o) {
+          o.job.workers = 2;
+          o.job.racks = {{"a", 1}, {"b", 1}};
+        }).empty());
 }
 
 }  // namespace

@@ -95,9 +95,15 @@ TEST_CASE("pushes are encoded, and racks named, by options as well") {
   Named racks = place.options;
   racks["racks"] = "a:1,b:2";
   racks["workers"] = "3";
-  CHECK_THAT(Worker(racks).error(), Contains("encoding: int8 contradicts racks: a:1,b:2"));
-  racks["encoding"] = "dense";
   CHECK(Worker(racks).error() == "");
+  racks["rack_wire_type"] = "bf16";
+  racks["rack_local_steps"] = "4";
+  CHECK_THAT(Worker(racks).error(),
+             Contains("rack_local_steps: 4 contradicts rack_wire_type: bf16"));
+  racks.erase("rack_wire_type");
+  racks["rack_outer_rate"] = "0.5";
+  CHECK(Worker(racks).error() == "");
+  racks["encoding"] = "dense";
   racks["racks"] = "a:1";
   CHECK_THAT(Worker(racks).error(), Contains("racks: ") && Contains("two racks or more"));
 }

@@ -44,6 +44,9 @@ class RandomSpec {
     if (rarely()) spec.rack_hybrid_bytes = 8192;
     if (rarely()) spec.rack_wire_type = DataType::kBfloat16;
     if (rarely()) spec.rack_compress.density = 0.25F;
+    if (rarely()) spec.rack_local.steps = 2;
+    if (rarely()) spec.rack_local.learning_rate = 0.5F;
+    if (rarely()) spec.rack_local.momentum = 0.5F;
     if (seldom()) add_rounds(spec);
     if (rarely()) spec.rounds.grace_ms = 5;
     if (rarely()) spec.rounds.patience_ms = 100;
@@ -71,6 +74,7 @@ class RandomSpec {
     spec.rack_shape = static_cast<RackShape>(pick(6));
     if (pick(3) == 0) spec.rack_compress.density = 0.25F;
     if (pick(3) == 0) spec.rack_wire_type = DataType::kFloat16;
+    if (pick(3) == 0) spec.rack_local = {.steps = 2 + pick(2), .learning_rate = 0.5F};
   }
 
   void add_rounds(JobSpec& spec) {

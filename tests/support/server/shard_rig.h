@@ -112,7 +112,7 @@ class ShardRig {
   std::vector<std::uint32_t> update_due(std::uint32_t count) {
     std::vector<std::uint32_t> slots;
     while (slots.size() < count && shard->updates.has_due())
-      slots.push_back(shard->updates.update_due());
+      slots.push_back(shard->updates.update_due().first);
     completed += slots.size();
     return slots;
   }

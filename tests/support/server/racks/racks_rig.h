@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct RacksOptions {
   bool has_stranger = false;          // rack 0 takes for rack 2 what says only what a test says:
                                       // where it is above, and where it is below
   RackCompress rack_compress = {};
+  RackLocal rack_local = {};
   std::vector<std::shared_ptr<const server::JobCopy>> initial = {};  // by rack; empty: a new job
 };
 
@@ -281,6 +283,8 @@ class RacksRig {
     rack.layout.plan = plan;
     rack.layout.rack_wire_type = options_.rack_wire_type;
     rack.layout.rack_compress = options_.rack_compress;
+    rack.layout.rack_local = options_.rack_local;
+    rack.layout.job_workers = std::accumulate(options_.workers.begin(), options_.workers.end(), 0U);
     if (!options_.initial.empty()) rack.layout.initial = options_.initial[index];
     if (racks() > 1) rack.layout.rack = {racks(), index, trees};
     rack.memory = std::move(*server::JobMemory::create(rack.layout));
