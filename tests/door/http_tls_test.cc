@@ -33,12 +33,12 @@ struct FileCloser {
 using File = std::unique_ptr<std::FILE, FileCloser>;
 
 // A key and its own certificate of an hour, as PEM files.
-struct Identity {
+struct TlsIdentity {
   TemporaryDirectory directory;
   std::string certificate = directory.path / "certificate.pem";
   std::string key = directory.path / "key.pem";
 
-  Identity() {
+  TlsIdentity() {
     const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> pair(EVP_EC_gen("P-256"),
                                                                    &EVP_PKEY_free);
     REQUIRE(pair);
@@ -57,7 +57,7 @@ struct Identity {
   }
 };
 
-std::unique_ptr<HttpServer> serve(const Identity& identity) {
+std::unique_ptr<HttpServer> serve_with(const TlsIdentity& identity) {
   auto server =
       HttpServer::create({.address = "127.0.0.1:0",
                           .certificate_file = identity.certificate,
@@ -68,7 +68,7 @@ std::unique_ptr<HttpServer> serve(const Identity& identity) {
   return std::move(*server);
 }
 
-std::string ask(const HttpServer& server, const Identity& identity) {
+std::string ask(const HttpServer& server, const TlsIdentity& identity) {
   const auto address = parse_address(server.address());
   REQUIRE(address);
   asio::io_context context;
@@ -89,14 +89,14 @@ std::string ask(const HttpServer& server, const Identity& identity) {
 }  // namespace
 
 TEST_CASE("a reader that trusts the certificate is served over TLS") {
-  const Identity identity;
-  const auto server = serve(identity);
+  const TlsIdentity identity;
+  const auto server = serve_with(identity);
   CHECK_THAT(ask(*server, identity), StartsWith("HTTP/1.1 200") && Contains("over TLS"));
 }
 
 TEST_CASE("a peer without TLS gets nothing and holds up nobody") {
-  const Identity identity;
-  const auto server = serve(identity);
+  const TlsIdentity identity;
+  const auto server = serve_with(identity);
   const HttpPeer silent(server->address());
   const HttpPeer plain(server->address());
   plain.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -105,9 +105,9 @@ TEST_CASE("a peer without TLS gets nothing and holds up nobody") {
 }
 
 TEST_CASE("a certificate that is replaced is taken for new connections") {
-  const Identity first;
-  const Identity second;
-  const auto server = serve(first);
+  const TlsIdentity first;
+  const TlsIdentity second;
+  const auto server = serve_with(first);
   CHECK_THAT(ask(*server, first), Contains("over TLS"));
   std::filesystem::copy_file(second.certificate, first.certificate,
                              std::filesystem::copy_options::overwrite_existing);
@@ -120,8 +120,8 @@ TEST_CASE("a certificate that is replaced is taken for new connections") {
 }
 
 TEST_CASE("a key that is not the certificate's is refused with the field") {
-  const Identity one;
-  const Identity other;
+  const TlsIdentity one;
+  const TlsIdentity other;
   const auto refused = HttpServer::create(
       {.address = "0.0.0.0:0", .certificate_file = one.certificate, .key_file = other.key},
       [](const HttpRequest&) { return HttpReply{}; });

@@ -16,6 +16,7 @@ Exit status: 0 no mutant survived; 1 some survived; 2 the table or the use is wr
 without a mutant. A mutant that does not build is counted, and is no error.
 """
 import argparse
+import fnmatch
 import json
 import pathlib
 import random
@@ -62,7 +63,8 @@ def chosen_rows(rows, name, test):
     found = [row for row in rows if has_name(row)]
     if not found:
         raise Wrong(f"the table has no function {name}")
-    found = [row for row in found if test is None or test in row.tests]
+    found = [row for row in found
+             if test is None or any(fnmatch.fnmatch(test, name) for name in " ".join(row.tests).split())]
     if not found:
         raise Wrong(f"the table has no such function for a test {test}")
     return found

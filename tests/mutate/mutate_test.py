@@ -116,6 +116,21 @@ class TreesTest(InFolder):
         thread.join()
         self.assertEqual((ended, tree.run(["true"], 1)), ([-signal.SIGKILL], (124, "stopped")))
 
+    def test_a_group_of_tests_is_built_and_run_by_name(self):
+        tree = trees.Tree(self.folder, "dev")
+        commands = []
+        tree.run = lambda command, limit: commands.append(command)
+        file = tree.build_folder / "tests/CTestTestfile.cmake"
+        file.parent.mkdir(parents=True)
+        file.write_text(f'add_test([=[a_test]=] "{tree.build_folder}/tests/a" "-#")\n'
+                        f'add_test([=[b_test]=] "{tree.build_folder}/tests/b")\n'
+                        'add_test([=[script]=] "/usr/bin/python3" "x.py")\n')
+        tree.programs = trees.programs_of(tree.build_folder)
+        tree.build(("a_* b_test",))
+        tree.test("a_* b_test", 1)
+        self.assertEqual(commands[0][-2:], ["tests/a", "tests/b"])
+        self.assertEqual(commands[1][-1], "^(a_.*|b_test)$")
+
     def test_a_file_that_differs_from_the_last_commit_is_found(self):
         def git(*words):
             subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=self.folder, check=True,
@@ -178,6 +193,21 @@ class TableTest(InFolder):
         (self.folder / "tests/CMakeLists.txt").write_text(
             "phub_test(a_test a.cc)\nadd_test(NAME b COMMAND c)\nadd_executable(d d.cc)\nphub_simulation(e 1 2)\n")
         self.assertEqual(table.tests_in_cmake(self.folder), {"a_test", "b", "d", "e"})
+
+    def test_the_files_of_a_folder_are_tests(self):
+        for name in ("one/a_test.cc", "one/help.cc", "one/fake/b_test.cc"):
+            path = self.folder / "tests" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        (self.folder / "tests/CMakeLists.txt").write_text(
+            "phub_test_folder(one LIBS l)\n"
+            "phub_test_folder(one/fake\n  SOURCES tests/one/a_test.cc help.cc\n  SUFFIX fake\n  LIBS l)\n")
+        self.assertEqual(table.tests_in_cmake(self.folder), {"a_test", "b_test", "a_fake_test"})
+
+    def test_a_row_may_have_a_group_of_tests(self):
+        tests = ("t", "t_one", "u")
+        self.assertEqual(self.faults(Row("f", ("t u", "t_*")), tests=tests), [])
+        self.assertRegex(self.faults(Row("f", ("t v",)), tests=tests)[0], "no test is named v")
 
 
 class ProgramTest(unittest.TestCase):

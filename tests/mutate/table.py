@@ -1,6 +1,7 @@
 """Reads table.toml, finds its functions in the tree, and makes their mutants."""
 import collections
 import dataclasses
+import fnmatch
 import pathlib
 import re
 import tomllib
@@ -13,13 +14,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = pathlib.Path(__file__).resolve().parent / "table.toml"
 FOLDERS = ("common", "kernels", "server", "worker", "bench")
 SUFFIXES = (".cc", ".h", ".cu", ".cuh")
-TEST_NAME = re.compile(r"\b(?:add_test\(\s*NAME|phub_\w*(?:test|simulation)\w*\(|add_executable\()\s*([\w.-]+)")
+TEST_NAME = re.compile(r"\b(?:add_test\(\s*NAME|phub_\w*(?:test|simulation)\(|add_executable\()\s*([\w.-]+)")
+TEST_FOLDER = re.compile(r"\bphub_test_folder\(([^)]*)\)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str      # as in the table: "Class::function", or "file.cc:function" where the name is there twice
-    tests: tuple   # one of them has to fail
+    tests: tuple   # one of them has to fail; each is several names of tests with spaces between, `*` for anything
 
     @property
     def function(self):
@@ -131,7 +133,19 @@ def tests_in_cmake(root=ROOT):
     """The names of tests and test programs in the CMakeLists.txt files of the tests."""
     names = set()
     for path in (root / "tests").rglob("CMakeLists.txt"):
-        names.update(TEST_NAME.findall(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        names.update(TEST_NAME.findall(text))
+        for folder in TEST_FOLDER.findall(text):
+            names.update(tests_of_folder(root, folder.split()))
+    return names
+
+
+def tests_of_folder(root, words):
+    """The names of the tests of phub_test_folder(words...), as tests/run/folders.cmake gives them."""
+    names = {path.stem for path in (root / "tests" / words[0]).glob("*_test.cc")}
+    suffix = words[words.index("SUFFIX") + 1] if "SUFFIX" in words else None
+    for stem in (pathlib.PurePath(word).stem for word in words if word.endswith("_test.cc")):
+        names.add(f"{stem.removesuffix('_test')}_{suffix}_test" if suffix else stem)
     return names
 
 
@@ -139,7 +153,8 @@ def faults(table, code, tests):
     """What is wrong with a table: a sentence each."""
     found, ids, named = [], {}, {}
     for row in table.rows:
-        found += [f"{row.name}: no test is named {test}" for test in row.tests if test not in tests]
+        found += [f"{row.name}: no test is named {name}" for name in " ".join(row.tests).split()
+                  if not fnmatch.filter(tests, name)]
         try:
             mutants = list(code.mutants(row))
             file, definitions = code.find(row)

@@ -5,6 +5,7 @@ each test, and whatever an interrupted run left there is overwritten by the next
 """
 import concurrent.futures
 import dataclasses
+import fnmatch
 import os
 import queue
 import re
@@ -17,6 +18,7 @@ from table import ROOT, Mutant
 
 KILLED, SURVIVED, UNBUILDABLE, BROKEN = "killed", "survived", "did not build", "fails unchanged"
 BUILD_SECONDS = 3600
+STARTED = re.compile(r'^add_test\(\[=\[(.+?)\]=\] "([^"]+)"', re.MULTILINE)
 MEMORY_BYTES = 8 << 30  # a mutant may fill memory in an endless loop
 
 
@@ -35,6 +37,16 @@ def changed_files(files, root=ROOT):
     return [entry[3:] for entry in listed.split("\0") if entry]
 
 
+def programs_of(build_folder):
+    """{test: its program, from the build folder}, of those that start a program of the build."""
+    found = {}
+    for path in build_folder.rglob("CTestTestfile.cmake"):
+        for test, program in STARTED.findall(path.read_text(encoding="utf-8")):
+            if program.startswith(f"{build_folder}/"):
+                found[test] = os.path.relpath(program, build_folder)
+    return found
+
+
 class Tree:
     """A copy of the working tree, its build folder, and the tests that pass there unchanged."""
 
@@ -42,7 +54,8 @@ class Tree:
         self.folder, self.preset = folder, preset
         self.build_folder = folder / "build" / preset
         self.compilers = ["-j", str(compilers)] if compilers else []
-        self.passing = {}   # test -> (whether it passes unchanged, what it said, its seconds)
+        self.passing = {}   # tests -> (whether they pass unchanged, what they said, their seconds)
+        self.programs = {}  # test -> its program, a target of ninja
         self.process = None
         self.is_stopped = False
 
@@ -68,6 +81,7 @@ class Tree:
                                 BUILD_SECONDS)
         if status != 0:
             raise Wrong(f"cmake --preset {self.preset} fails in {self.folder}:\n{said}")
+        self.programs = programs_of(self.build_folder)
 
     def run(self, command, limit):
         """Exit status, 124 after `limit` seconds, and the end of what it said."""
@@ -97,11 +111,14 @@ class Tree:
             self._kill()
 
     def build(self, tests):
-        return self.run(["ninja", "-C", str(self.build_folder), *self.compilers, *tests], BUILD_SECONDS)
+        programs = sorted({self.programs[test] for name in " ".join(tests).split()
+                           for test in fnmatch.filter(self.programs, name)})
+        return self.run(["ninja", "-C", str(self.build_folder), *self.compilers, *programs], BUILD_SECONDS)
 
     def test(self, test, limit):
+        names = "|".join(name.replace("*", ".*") for name in test.split())
         return self.run(["prlimit", f"--data={MEMORY_BYTES}", "ctest", "--test-dir", str(self.build_folder),
-                         "--no-tests=error", "--output-on-failure", "-R", f"^{re.escape(test)}$"], limit)
+                         "--no-tests=error", "--output-on-failure", "--stop-on-failure", "-R", f"^({names})$"], limit)
 
     def passes_unchanged(self, test):
         if test not in self.passing:

@@ -11,7 +11,7 @@
 namespace phub::train {
 namespace {
 
-constexpr std::uint64_t kSteps = 300;
+constexpr std::uint64_t kTrainingSteps = 300;
 constexpr std::uint32_t kImages = 64;  // of a step, of all workers together
 
 using ServersOf = std::function<std::vector<std::string>(std::uint32_t worker)>;
@@ -28,7 +28,7 @@ double accuracy_of(const ClientOptions& job, const ServersOf& servers) {
           .data = {.path = PHUB_MNIST_PATH},
           .update = {.schedule = {.learning_rate = 0.05F, .warmup_steps = 20}},
           .epochs = 10,
-          .max_steps = kSteps,
+          .max_steps = kTrainingSteps,
           .workers = job.job.workers};
       ClientOptions client = job;
       client.servers = servers(w);

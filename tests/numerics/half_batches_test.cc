@@ -9,8 +9,8 @@
 namespace phub::train {
 namespace {
 
-constexpr std::uint32_t kBatch = 32;
-constexpr std::uint64_t kSteps = 20;
+constexpr std::uint32_t kHalfBatch = 32;
+constexpr std::uint64_t kHalfSteps = 20;
 
 // One end of a pair: keeps gradients until exchange() has both.
 class PairEnd : public GradientExchange {
@@ -41,19 +41,19 @@ class PairEnd : public GradientExchange {
 TEST_CASE("Two half batches equal one whole batch within 1e-5, step by step") {
   const auto data = data::load_idx(PHUB_MNIST_PATH);
   REQUIRE(data);
-  const auto alone = train_alone(*data, 2 * kBatch, kSteps);
+  const auto alone = train_alone(*data, 2 * kHalfBatch, kHalfSteps);
   REQUIRE(alone);
   const auto first_gradients = make_local_exchange(lenet_keys(), RuleKind::kMomentum);
   const auto second_gradients = make_local_exchange(lenet_keys(), RuleKind::kMomentum);
   PairEnd first_end(0, *first_gradients, *first_gradients);
   PairEnd second_end(1, *second_gradients, *first_gradients);
-  const auto first =
-      TrainingWorker::create(*data, {.batch = kBatch, .workers = 2, .worker_index = 0}, first_end);
-  const auto second =
-      TrainingWorker::create(*data, {.batch = kBatch, .workers = 2, .worker_index = 1}, second_end);
+  const auto first = TrainingWorker::create(
+      *data, {.batch = kHalfBatch, .workers = 2, .worker_index = 0}, first_end);
+  const auto second = TrainingWorker::create(
+      *data, {.batch = kHalfBatch, .workers = 2, .worker_index = 1}, second_end);
   REQUIRE(first);
   REQUIRE(second);
-  for (std::uint64_t step = 0; step < kSteps; ++step) {
+  for (std::uint64_t step = 0; step < kHalfSteps; ++step) {
     REQUIRE((*first)->step(step).ok());
     REQUIRE((*second)->step(step).ok());
     for (KeyId key = 0; key < lenet_keys().size(); ++key) {
@@ -67,7 +67,7 @@ TEST_CASE("Two half batches equal one whole batch within 1e-5, step by step") {
                  << relative_difference((*first)->snapshot(), (*alone)[step]));
     REQUIRE(relative_difference((*first)->snapshot(), (*alone)[step]) < 1e-5);
   }
-  REQUIRE(relative_difference((*alone)[0], (*alone)[kSteps - 1]) > 1e-2);
+  REQUIRE(relative_difference((*alone)[0], (*alone)[kHalfSteps - 1]) > 1e-2);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace phub::kernels {
 namespace {
 
 constexpr std::size_t kElements = 1U << 16;
-constexpr int kSteps = 20;
+constexpr int kMasterSteps = 20;
 constexpr Hyper kHyper = {.learning_rate = 1.0F, .momentum = 0.0F, .gradient_scale = 1.0F};
 constexpr LarsOptions kLars = {.coefficient = 0.001F};  // the paper's
 
@@ -68,7 +68,7 @@ TEST_CASE("fp16 parameters without masters lose most updates of lars, with fp32 
   Layer without = with_masters;
   std::size_t lost_without = 0;
   std::size_t lost_with = 0;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kMasterSteps; ++i) {
     draw_gradient(with_masters, random);
     without.gradient = with_masters.gradient;
     const std::vector<float> masters = with_masters.masters;
@@ -81,7 +81,7 @@ TEST_CASE("fp16 parameters without masters lose most updates of lars, with fp32 
       without.masters[j] = reference::float_from_float16(without.published[j]);  // it has no others
     }
   }
-  constexpr double kUpdates = static_cast<double>(kElements) * kSteps;
+  constexpr double kUpdates = static_cast<double>(kElements) * kMasterSteps;
   const double share = static_cast<double>(lost_without) / kUpdates;
   std::printf("fp16 without masters loses %.1f %% of the updates, with fp32 masters %.1f %%\n",
               100.0 * share, 100.0 * static_cast<double>(lost_with) / kUpdates);

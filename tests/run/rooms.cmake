@@ -17,13 +17,10 @@ function(phub_room test room)
   endif()
 endfunction()
 
-# phub_source_rooms(VARIABLE TARGET): the folders of the target's sources, and those that they include.
-function(phub_source_rooms variable target)
+# phub_file_rooms(VARIABLE paths...): the folders of these files of the tests, and those that they include.
+function(phub_file_rooms variable)
   set(rooms)
-  get_target_property(sources ${target} SOURCES)
-  get_target_property(folder ${target} SOURCE_DIR)
-  foreach(source ${sources})
-    get_filename_component(path ${source} ABSOLUTE BASE_DIR ${folder})
+  foreach(path ${ARGN})
     file(RELATIVE_PATH room ${PROJECT_SOURCE_DIR} ${path})
     get_filename_component(room ${room} DIRECTORY)
     if(NOT room MATCHES "^tests/" OR room MATCHES "^tests/support")
@@ -40,7 +37,28 @@ function(phub_source_rooms variable target)
   set(${variable} ${rooms} PARENT_SCOPE)
 endfunction()
 
-# Every test passes here, so that none is without a room.
+# phub_source_rooms(VARIABLE TARGET): the rooms of the target's sources.
+function(phub_source_rooms variable target)
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(folder ${target} SOURCE_DIR)
+  list(TRANSFORM sources PREPEND ${folder}/ REGEX "^[^/]")
+  phub_file_rooms(rooms ${sources})
+  set(${variable} ${rooms} PARENT_SCOPE)
+endfunction()
+
+# phub_add_file_test(NAME PROGRAM ROOM "files..." arguments...): a test that PROGRAM runs with the arguments. It is in
+# ROOM and in the rooms of the files, not in those of the program's other files.
+function(phub_add_file_test name program room files)
+  _add_test(NAME ${name} COMMAND ${program} ${ARGN})
+  phub_file_rooms(rooms ${files})
+  list(APPEND rooms ${room})
+  list(REMOVE_DUPLICATES rooms)
+  foreach(each ${rooms})
+    phub_room(${name} ${each} ${program})
+  endforeach()
+endfunction()
+
+# Every other test passes here, so that none is without a room.
 function(add_test)
   _add_test(${ARGV})
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "COMMAND")

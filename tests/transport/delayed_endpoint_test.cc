@@ -44,7 +44,7 @@ class Behind final : public Endpoint {
   std::vector<PeerId> removed;
 };
 
-class Rig {
+class DelayedRig {
  public:
   // How many of `count` writes were accepted; their immediates follow `first`.
   std::size_t post(PeerId peer, std::uint32_t first, std::size_t count = 1,
@@ -74,7 +74,7 @@ using Immediates = std::vector<std::uint32_t>;
 }  // namespace
 
 TEST_CASE("a write leaves when its time has come and not before") {
-  Rig rig;
+  DelayedRig rig;
   REQUIRE(rig.post(0, 7) == 1);
   CHECK(rig.taken(0).empty());
   rig.pass(kDelay - microseconds(1));
@@ -86,7 +86,7 @@ TEST_CASE("a write leaves when its time has come and not before") {
 }
 
 TEST_CASE("each write waits for its own time, in the order of its peer's") {
-  Rig rig;
+  DelayedRig rig;
   REQUIRE(rig.post(0, 1, 2) == 2);
   rig.pass(kDelay / 2);
   REQUIRE(rig.post(1, 10) == 1);
@@ -100,7 +100,7 @@ TEST_CASE("each write waits for its own time, in the order of its peer's") {
 }
 
 TEST_CASE("a line takes so many writes, and so many bytes, as room has said") {
-  Rig rig;
+  DelayedRig rig;
   SECTION("writes") {
     std::uint32_t posted = 0;
     for (std::size_t room = 0; (room = rig.delayed->room(0)) > 0;) {
@@ -130,7 +130,7 @@ TEST_CASE("a line takes so many writes, and so many bytes, as room has said") {
 }
 
 TEST_CASE("what is due stays in its line while the endpoint behind takes no more") {
-  Rig rig;
+  DelayedRig rig;
   REQUIRE(rig.post(0, 0, 40) == 40);
   rig.pass(kDelay);
   rig.behind.takes = 20;
@@ -145,7 +145,7 @@ TEST_CASE("what is due stays in its line while the endpoint behind takes no more
 }
 
 TEST_CASE("a sleeper is woken when the first write is due, and not again when none waits") {
-  Rig rig;
+  DelayedRig rig;
   REQUIRE(rig.delayed->arm());
   CHECK_FALSE(rig.is_woken(std::chrono::milliseconds(0)));
   rig.delayed->disarm();
@@ -165,7 +165,7 @@ TEST_CASE("a sleeper is woken when the first write is due, and not again when no
 }
 
 TEST_CASE("a sleeper is woken by the endpoint behind, or does not sleep") {
-  Rig rig;
+  DelayedRig rig;
   rig.behind.arms = false;
   CHECK_FALSE(rig.delayed->arm());
   rig.behind.arms = true;
@@ -175,7 +175,7 @@ TEST_CASE("a sleeper is woken by the endpoint behind, or does not sleep") {
 }
 
 TEST_CASE("a peer that is removed is sent what waits, and the next one has an empty line") {
-  Rig rig;
+  DelayedRig rig;
   REQUIRE(rig.post(0, 1, 3) == 3);
   rig.behind.takes = 2;
   rig.delayed->remove(0);

@@ -4,7 +4,7 @@
 namespace phub::transport {
 namespace {
 
-constexpr std::chrono::microseconds kDelay{300};
+constexpr std::chrono::microseconds kPairDelay{300};
 
 std::unique_ptr<EndpointPair> plain_pair(int family) {
   auto [near, far] = loopback(family);
@@ -25,9 +25,9 @@ std::vector<NamedPair> endpoint_pairs() {
           {"tcp over IPv6", [] { return plain_pair(AF_INET6); }},
           {"encrypted tcp", [] { return encrypted_pair(AF_INET); }},
           {"tcp with a delay",
-           [] { return delayed_pair(plain_pair(AF_INET), {.delay = kDelay, .max_peers = 4}); }},
+           [] { return delayed_pair(plain_pair(AF_INET), {.delay = kPairDelay, .max_peers = 4}); }},
           {"encrypted tcp with a delay", [] {
-             return delayed_pair(encrypted_pair(AF_INET), {.delay = kDelay, .max_peers = 4});
+             return delayed_pair(encrypted_pair(AF_INET), {.delay = kPairDelay, .max_peers = 4});
            }}};
 }
 

@@ -14,7 +14,7 @@ constexpr std::size_t kHeaderRecord = sizeof(FrameHeader) + kTag;
 constexpr std::uint32_t kBytes = 100;
 constexpr std::size_t kFrame = kHeaderRecord + kBytes + kTag;
 
-FrameHeader header_of(std::uint32_t immediate, std::uint32_t bytes) {
+FrameHeader clear_header(std::uint32_t immediate, std::uint32_t bytes) {
   return {kFrameMagic, immediate, bytes, frame_check(immediate, bytes)};
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("what our own side sent is not taken for the peer's") {
 
 TEST_CASE("plain frames on an encrypted stream lose the peer") {
   Listener listener;
-  const FrameHeader header = header_of(0, 64);
+  const FrameHeader header = clear_header(0, 64);
   listener.send(std::as_bytes(std::span(&header, 1)));
   listener.send(std::vector<std::byte>(64));
   CHECK(listener.outcome() == Outcome{0, Loss::kBadTag});

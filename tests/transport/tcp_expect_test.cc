@@ -11,11 +11,11 @@
 namespace phub::transport {
 namespace {
 
-constexpr std::uint32_t kBytes = 30000;
+constexpr std::uint32_t kFrameBytes = 30000;
 
 // An endpoint at one end; at the other a socket that the test writes to.
-struct Rig {
-  Rig() {
+struct ExpectRig {
+  ExpectRig() {
     auto [near, far] = loopback(AF_INET);
     auto made = std::move(*TcpEndpoint::create({.max_peers = 1}, receive_buffers));
     peer = *made->add(std::move(near));
@@ -35,7 +35,8 @@ struct Rig {
     }
   }
   void send_frame(std::uint32_t immediate, std::size_t payload_bytes) const {
-    const FrameHeader header{kFrameMagic, immediate, kBytes, frame_check(immediate, kBytes)};
+    const FrameHeader header{kFrameMagic, immediate, kFrameBytes,
+                             frame_check(immediate, kFrameBytes)};
     send(&header, sizeof(header));
     send_payload(payload_bytes);
   }
@@ -69,41 +70,41 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("a sleeper is not woken by less than it expects") {
-  const Rig rig;
-  rig.endpoint->expect(rig.peer, 3, std::uint64_t{3} * kBytes);
+  const ExpectRig rig;
+  rig.endpoint->expect(rig.peer, 3, std::uint64_t{3} * kFrameBytes);
   REQUIRE(rig.endpoint->arm());
-  rig.send_frame(1, kBytes);
-  rig.send_frame(2, kBytes);
+  rig.send_frame(1, kFrameBytes);
+  rig.send_frame(2, kFrameBytes);
   CHECK_FALSE(rig.is_woken_at_once());
-  rig.send_frame(3, kBytes);
+  rig.send_frame(3, kFrameBytes);
   CHECK(rig.is_woken());
   rig.endpoint->disarm();
   CHECK(collect(*rig.endpoint, 3).size() == 3);
 }
 
 TEST_CASE("a payload that has been begun is not waited for as a whole") {
-  const Rig rig;
-  rig.send_frame(1, kBytes - 10);
+  const ExpectRig rig;
+  rig.send_frame(1, kFrameBytes - 10);
   std::vector<Completion> batch(4);
   const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
   while (rig.receive_buffers.open == 0 && std::chrono::steady_clock::now() < deadline) {
     CHECK(rig.endpoint->poll(batch) == 0);
   }
   CHECK(rig.endpoint->poll(batch) == 0);
-  rig.endpoint->expect(rig.peer, 4, std::uint64_t{4} * kBytes);
+  rig.endpoint->expect(rig.peer, 4, std::uint64_t{4} * kFrameBytes);
   REQUIRE(rig.endpoint->arm());
   rig.send_payload(10);
   CHECK_FALSE(rig.is_woken_at_once());
-  for (const std::uint32_t immediate : {2U, 3U, 4U}) rig.send_frame(immediate, kBytes);
+  for (const std::uint32_t immediate : {2U, 3U, 4U}) rig.send_frame(immediate, kFrameBytes);
   CHECK(rig.is_woken());
   rig.endpoint->disarm();
   CHECK(collect(*rig.endpoint, 4).size() == 4);
 }
 
 TEST_CASE("a sleeper that expects little, or nothing in particular, is woken by each byte") {
-  const Rig rig;
-  for (const std::uint64_t bytes : {std::uint64_t{kBytes}, std::uint64_t{0}}) {
-    rig.endpoint->expect(rig.peer, 100, std::uint64_t{100} * kBytes);
+  const ExpectRig rig;
+  for (const std::uint64_t bytes : {std::uint64_t{kFrameBytes}, std::uint64_t{0}}) {
+    rig.endpoint->expect(rig.peer, 100, std::uint64_t{100} * kFrameBytes);
     REQUIRE(rig.endpoint->arm());
     rig.endpoint->disarm();
     rig.endpoint->expect(rig.peer, 1, bytes);
@@ -111,7 +112,7 @@ TEST_CASE("a sleeper that expects little, or nothing in particular, is woken by 
     rig.send_frame(1, 1);
     CHECK(rig.is_woken());
     rig.endpoint->disarm();
-    rig.send_payload(kBytes - 1);
+    rig.send_payload(kFrameBytes - 1);
     CHECK(collect(*rig.endpoint, 1).size() == 1);
   }
 }

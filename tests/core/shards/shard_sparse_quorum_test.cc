@@ -10,12 +10,12 @@ namespace {
 
 using server::PushResult;
 
-constexpr std::uint32_t kWorkers = 4;
+constexpr std::uint32_t kSparseWorkers = 4;
 
 server::JobLayout with_quorum(server::JobLayout layout, const RoundPolicy& policy) {
   layout.deterministic = false;
   layout.rounds = policy;
-  layout.hyper.gradient_scale = 1.0F / static_cast<float>(kWorkers);
+  layout.hyper.gradient_scale = 1.0F / static_cast<float>(kSparseWorkers);
   return layout;
 }
 
@@ -26,14 +26,14 @@ struct Pair {
   std::vector<bool> waits;  // by chunk and worker: it has no reply yet
 
   Pair(RuleKind rule, DataType type, const RoundPolicy& policy)
-      : sparse(with_quorum(sparse_layout(rule, kWorkers, type), policy)),
-        dense(with_quorum(deferred_layout(rule, kWorkers, type), policy)),
-        waits(sparse.shard->chunks() * kWorkers) {}
+      : sparse(with_quorum(sparse_layout(rule, kSparseWorkers, type), policy)),
+        dense(with_quorum(deferred_layout(rule, kSparseWorkers, type), policy)),
+        waits(sparse.shard->chunks() * kSparseWorkers) {}
 
   void initialise() {
     if (!has_parameters(sparse.layout.rule)) return;
     for (std::uint32_t slot = 0; slot < sparse.shard->chunks(); ++slot) {
-      for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+      for (std::uint32_t worker = 0; worker < kSparseWorkers; ++worker) {
         sparse.push(worker, slot, worker % 2 == 0, noise(1));
         dense.push(worker, slot, worker % 2 == 0, noise(1));
       }
@@ -56,7 +56,7 @@ struct Pair {
     const auto released = sparse.shard->members.rounds()->released();
     const auto wanted = dense.shard->members.rounds()->released();
     REQUIRE(std::equal(released.begin(), released.end(), wanted.begin(), wanted.end()));
-    for (const std::uint32_t worker : released) waits[slot * kWorkers + worker] = false;
+    for (const std::uint32_t worker : released) waits[slot * kSparseWorkers + worker] = false;
   }
 };
 
@@ -73,9 +73,9 @@ TEST_CASE("a quorum's rounds of sparse pushes have the bits of dense ones, also 
         std::size_t dropped_pushes = 0;
         for (int i = 0; i < 3000; ++i) {
           const auto slot = static_cast<std::uint32_t>(random() % jobs.sparse.shard->chunks());
-          const auto worker = static_cast<std::uint32_t>(random() % kWorkers);
-          if (jobs.waits[slot * kWorkers + worker]) continue;
-          jobs.waits[slot * kWorkers + worker] = true;
+          const auto worker = static_cast<std::uint32_t>(random() % kSparseWorkers);
+          if (jobs.waits[slot * kSparseWorkers + worker]) continue;
+          jobs.waits[slot * kSparseWorkers + worker] = true;
           if (jobs.push(worker, slot, random) == PushResult::kDropped) ++dropped_pushes;
           jobs.release(slot);
           REQUIRE(jobs.sparse.reply(slot) == jobs.dense.reply(slot));
@@ -91,7 +91,7 @@ TEST_CASE("a quorum's rounds of sparse pushes have the bits of dense ones, also 
 
 TEST_CASE("what is wrong with a sparse push is in no round of a quorum, and keeps no buffer") {
   for (const bool staged : {true, false}) {
-    SparseRig rig(with_quorum(sparse_layout(RuleKind::kSum, kWorkers, DataType::kFloat32),
+    SparseRig rig(with_quorum(sparse_layout(RuleKind::kSum, kSparseWorkers, DataType::kFloat32),
                               {.quorum = 2, .late = LatePushes::kAdd}));
     const std::size_t buffers = rig.staging->free();
     const std::uint32_t outside = rig.elements(1);
@@ -106,11 +106,11 @@ TEST_CASE("what is wrong with a sparse push is in no round of a quorum, and keep
 
 TEST_CASE("a push that is refused changes no hyper-parameters, with a quorum and without") {
   for (const bool has_quorum : {true, false}) {
-    server::JobLayout layout = sparse_layout(RuleKind::kSgd, kWorkers, DataType::kFloat32);
+    server::JobLayout layout = sparse_layout(RuleKind::kSgd, kSparseWorkers, DataType::kFloat32);
     layout.hyper = {.learning_rate = 1.0F, .gradient_scale = 1.0F};
     if (has_quorum) layout = with_quorum(layout, {.quorum = 1, .late = LatePushes::kAdd});
     SparseRig rig(layout);
-    for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    for (std::uint32_t worker = 0; worker < kSparseWorkers; ++worker) {
       rig.push(worker, 1, true, [](auto, auto, auto) { return 0.0F; });
     }
     rig.layout.hyper.learning_rate = 0.5F;

@@ -33,13 +33,13 @@ Status check(bool holds, const std::string& what) {
   return holds ? Status() : Status(Code::kDataLoss, what);
 }
 
-void fill(Client& client, KeyId key, float value) {
+void fill_key(Client& client, KeyId key, float value) {
   for (float& each : client.gradient<float>(key)) each = value;
 }
 
-Status push_all(Client& client, KeyId keys, float base) {
+Status push_keys(Client& client, KeyId keys, float base) {
   for (KeyId key = keys; key-- > 0;) {
-    fill(client, key, base + static_cast<float>(client.worker_index() + key));
+    fill_key(client, key, base + static_cast<float>(client.worker_index() + key));
     PHUB_RETURN_IF_ERROR(client.push(key));
   }
   return {};
@@ -58,7 +58,7 @@ Status check_sums(Client& client, KeyId keys, float base) {
 
 // Sums of three sets; the first key is under way while others are added.
 Status grow(Client& client) {
-  fill(client, 0, 1.0F);
+  fill_key(client, 0, 1.0F);
   PHUB_RETURN_IF_ERROR(client.push(0));
   PHUB_RETURN_IF_ERROR(client.add_keys({{"c", 8193}, {"d", 1}}));
   const auto* const place = client.parameter_bytes(0).data();
@@ -66,7 +66,7 @@ Status grow(Client& client) {
   PHUB_RETURN_IF_ERROR(client.add_keys({{"e", 100'000}}));
   for (int round = 0; round < 3; ++round) {
     const auto base = static_cast<float>(round);
-    PHUB_RETURN_IF_ERROR(push_all(client, 5, base));
+    PHUB_RETURN_IF_ERROR(push_keys(client, 5, base));
     if (round == 0) PHUB_RETURN_IF_ERROR(client.wait_all());
     for (KeyId key = 0; key < 5 && round == 1; ++key) {
       // Each worker begins elsewhere: what it does not wait for goes on all the same.
@@ -105,11 +105,11 @@ TEST_CASE("added keys have first parameters and the rates that were said before 
     PHUB_RETURN_IF_ERROR(client.set_hyper({.learning_rate = 0.5F, .gradient_scale = 1.0F}));
     PHUB_RETURN_IF_ERROR(client.add_keys({{"b", 10}}));
     PHUB_RETURN_IF_ERROR(says(client.push(1), "call initialise first"));
-    fill(client, 1, client.worker_index() == 0 ? 8.0F : 99.0F);
+    fill_key(client, 1, client.worker_index() == 0 ? 8.0F : 99.0F);
     PHUB_RETURN_IF_ERROR(client.initialise());
     for (const bool overflow : {false, true}) {
-      fill(client, 0, 2.0F);
-      fill(client, 1, 2.0F);
+      fill_key(client, 0, 2.0F);
+      fill_key(client, 1, 2.0F);
       PHUB_RETURN_IF_ERROR(client.push(0));
       PHUB_RETURN_IF_ERROR(says(client.vote({}), "1 are not pushed"));
       PHUB_RETURN_IF_ERROR(says(client.set_hyper({}), "wait for every push"));
@@ -143,7 +143,7 @@ TEST_CASE("lists that differ are an error at every worker, which names the key")
         PHUB_RETURN_IF_ERROR(says(refused, "grows+1"));
         PHUB_RETURN_IF_ERROR(says(client.add_keys({{"d", 1}}), "has failed before"));
         // The keys that were there go on.
-        fill(client, 0, 1.0F);
+        fill_key(client, 0, 1.0F);
         PHUB_RETURN_IF_ERROR(client.push_pull(0));
         return check(client.parameter<float>(0)[0] == 3.0F, "a wrong sum");
       });

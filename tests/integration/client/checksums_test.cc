@@ -69,10 +69,11 @@ unsigned spoiling_crc32_iscsi(unsigned char* data, int bytes, unsigned seed) {
 namespace phub::testing {
 namespace {
 
-constexpr std::uint32_t kWorkers = 3;
-constexpr std::uint32_t kRounds = 4;
+constexpr std::uint32_t kSpoiledWorkers = 3;
+constexpr std::uint32_t kSpoiledRounds = 4;
 constexpr std::uint32_t kChunks = 6;  // at least, of these keys
-const std::vector<KeySpec> kKeys = {{"bias", 30}, {"large", 40'000}, {"small", 900}, {"odd", 8193}};
+const std::vector<KeySpec> kSpoiledKeys = {
+    {"bias", 30}, {"large", 40'000}, {"small", 900}, {"odd", 8193}};
 
 struct Plot {
   std::uint32_t worker = 0;
@@ -82,10 +83,11 @@ struct Plot {
 
 ClientOptions checked(const TestServer& server, const std::string& transport,
                       const std::string& job) {
-  return {.servers = {server.address()},
-          .job = {.name = job, .workers = kWorkers, .rule = RuleKind::kMean, .checksums = true},
-          .transport = transport,
-          .timeout = kHangGuard};
+  return {
+      .servers = {server.address()},
+      .job = {.name = job, .workers = kSpoiledWorkers, .rule = RuleKind::kMean, .checksums = true},
+      .transport = transport,
+      .timeout = kHangGuard};
 }
 
 control::JobInfo inspect(const TestServer& server, const std::string& job) {
@@ -98,10 +100,10 @@ control::JobInfo inspect(const TestServer& server, const std::string& job) {
   return admin->InspectJob(&context, request, &reply).ok() ? reply.job() : control::JobInfo();
 }
 
-void fill(Client& client, KeyId key, DataType type, float value) {
+void fill_typed(Client& client, KeyId key, DataType type, float value) {
   const std::size_t size = size_of(type);
   std::byte* const place = client.gradient_bytes(key).data();
-  for (std::size_t i = 0; i < kKeys[key].elements; ++i) {
+  for (std::size_t i = 0; i < kSpoiledKeys[key].elements; ++i) {
     const auto half = static_cast<std::uint16_t>(0x3C00 + i % 100);
     size == sizeof(value) ? std::memcpy(place + i * size, &value, size)
                           : std::memcpy(place + i * size, &half, size);
@@ -111,28 +113,29 @@ void fill(Client& client, KeyId key, DataType type, float value) {
 // The key whose part the spoiled chunk begins with, and the worker's error.
 struct Outcome {
   std::string key;
-  std::vector<std::string> errors = std::vector<std::string>(kWorkers);
+  std::vector<std::string> errors = std::vector<std::string>(kSpoiledWorkers);
   Status status;
 };
 
-Outcome run(const ClientOptions& options, Plot& plot) {
+Outcome run_plot(const ClientOptions& options, Plot& plot) {
   Outcome outcome;
-  outcome.status = run_workers(options, kKeys, [&](Client& client) -> Status {
+  outcome.status = run_workers(options, kSpoiledKeys, [&](Client& client) -> Status {
     const std::uint32_t w = client.worker_index();
-    for (KeyId key = 0; key < kKeys.size(); ++key) fill(client, key, options.job.wire_type, 0.5F);
+    for (KeyId key = 0; key < kSpoiledKeys.size(); ++key)
+      fill_typed(client, key, options.job.wire_type, 0.5F);
     if (has_parameters(options.job.rule)) PHUB_RETURN_IF_ERROR(client.initialise());
     const bool is_victim = w == plot.worker;
-    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    for (std::uint32_t round = 1; round <= kSpoiledRounds; ++round) {
       if (is_victim && round == plot.round) {
         const auto first = client.gradient_bytes(0);
-        const auto last = client.gradient_bytes(static_cast<KeyId>(kKeys.size() - 1));
+        const auto last = client.gradient_bytes(static_cast<KeyId>(kSpoiledKeys.size() - 1));
         plot.flip.begin = reinterpret_cast<const unsigned char*>(first.data());
         plot.flip.end = reinterpret_cast<const unsigned char*>(last.data() + last.size());
         arm(plot.flip);
       }
       Status own;
-      for (auto key = static_cast<KeyId>(kKeys.size()); own.ok() && key-- > 0;) {
-        fill(client, key, options.job.wire_type, static_cast<float>(round));
+      for (auto key = static_cast<KeyId>(kSpoiledKeys.size()); own.ok() && key-- > 0;) {
+        fill_typed(client, key, options.job.wire_type, static_cast<float>(round));
         own = client.push(key);
       }
       if (own.ok()) own = client.wait_all();
@@ -140,11 +143,11 @@ Outcome run(const ClientOptions& options, Plot& plot) {
       outcome.errors[w] = own.message();
       break;
     }
-    for (KeyId key = 0; is_victim && key < kKeys.size(); ++key) {
+    for (KeyId key = 0; is_victim && key < kSpoiledKeys.size(); ++key) {
       const auto bytes = client.gradient_bytes(key);
       const auto* const chunk = reinterpret_cast<const std::byte*>(plot.flip.chunk);
       if (chunk >= bytes.data() && chunk < bytes.data() + bytes.size()) {
-        outcome.key = kKeys[key].name;
+        outcome.key = kSpoiledKeys[key].name;
       }
     }
     return {};
@@ -202,8 +205,8 @@ TEST_CASE("of hundreds of flipped bits each ends its job with worker, key and ro
       std::vector<ClientOptions> options;
       for (std::size_t i = 0; i < kAtOnce; ++i) {
         // Not in the first: a job that ends so soon may end while others still join it.
-        plots[i] = {.worker = static_cast<std::uint32_t>(random() % kWorkers),
-                    .round = 2 + static_cast<std::uint32_t>(random() % (kRounds - 1)),
+        plots[i] = {.worker = static_cast<std::uint32_t>(random() % kSpoiledWorkers),
+                    .round = 2 + static_cast<std::uint32_t>(random() % (kSpoiledRounds - 1)),
                     .flip = {.chunks_before = static_cast<std::uint32_t>(random() % kChunks),
                              .bit = static_cast<std::uint32_t>(random())}};
         const std::string job = "flipped-" + std::to_string(time * kAtOnce + i);
@@ -212,7 +215,7 @@ TEST_CASE("of hundreds of flipped bits each ends its job with worker, key and ro
       std::vector<Outcome> outcomes(kAtOnce);
       std::vector<std::thread> jobs;
       for (std::size_t i = 0; i < kAtOnce; ++i) {
-        jobs.emplace_back([&, i] { outcomes[i] = run(options[i], plots[i]); });
+        jobs.emplace_back([&, i] { outcomes[i] = run_plot(options[i], plots[i]); });
       }
       for (std::thread& job : jobs) job.join();
       {
@@ -238,8 +241,8 @@ TEST_CASE("while a job ends with a flipped bit, others on the same cores go on")
     Plot none = {.round = 0};
     Plot plot = {.worker = 1, .round = 2, .flip = {.chunks_before = 1, .bit = 12345}};
     Outcome innocent;
-    std::thread other([&] { innocent = run(checked(*server, transport, "innocent"), none); });
-    const Outcome outcome = run(checked(*server, transport, "flipped"), plot);
+    std::thread other([&] { innocent = run_plot(checked(*server, transport, "innocent"), none); });
+    const Outcome outcome = run_plot(checked(*server, transport, "flipped"), plot);
     other.join();
     {
       const std::lock_guard lock(flips_mutex);

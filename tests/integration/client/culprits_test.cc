@@ -20,20 +20,21 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-constexpr std::uint32_t kWorkers = 3;
-const std::vector<KeySpec> kKeys = {{"bias", 30}, {"large", 40'000}, {"small", 900}, {"odd", 8193}};
+constexpr std::uint32_t kCulpritWorkers = 3;
+const std::vector<KeySpec> kCulpritKeys = {
+    {"bias", 30}, {"large", 40'000}, {"small", 900}, {"odd", 8193}};
 
 ClientOptions watched(const TestServer& server, const std::string& transport, WatchValues watch) {
   return {.servers = {server.address()},
           .job = {.name = "watched",
-                  .workers = kWorkers,
+                  .workers = kCulpritWorkers,
                   .rule = RuleKind::kMean,
                   .watch_values = watch},
           .transport = transport,
           .timeout = kHangGuard};
 }
 
-control::JobInfo inspect(const TestServer& server) {
+control::JobInfo inspected(const TestServer& server) {
   const auto admin = control::Admin::NewStub(
       grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
@@ -55,13 +56,13 @@ Bad any(std::mt19937& random) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr std::pair<float, const char*> kValues[] = {
       {std::numeric_limits<float>::quiet_NaN(), "NaN"}, {kInfinity, "+inf"}, {-kInfinity, "-inf"}};
-  const auto key = static_cast<KeyId>(random() % kKeys.size());
+  const auto key = static_cast<KeyId>(random() % kCulpritKeys.size());
   const auto& [value, word] = kValues[random() % std::size(kValues)];
-  return {key, random() % kKeys[key].elements, value, word};
+  return {key, random() % kCulpritKeys[key].elements, value, word};
 }
 
 Status push_round(Client& client, const std::optional<Bad>& bad) {
-  for (auto key = static_cast<KeyId>(kKeys.size()); key-- > 0;) {
+  for (auto key = static_cast<KeyId>(kCulpritKeys.size()); key-- > 0;) {
     for (float& value : client.gradient<float>(key)) value = 1.0F;
     if (bad && bad->key == key) client.gradient<float>(key)[bad->element] = bad->value;
     PHUB_RETURN_IF_ERROR(client.push(key));
@@ -78,7 +79,7 @@ std::vector<Round> make_rounds(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<Round> rounds(count);
   for (Round& round : rounds) {
-    for (std::uint32_t w = 0; w < kWorkers; ++w) {
+    for (std::uint32_t w = 0; w < kCulpritWorkers; ++w) {
       round.bad.push_back(random() % 8 == 0 ? std::nullopt : std::optional(any(random)));
     }
   }
@@ -86,8 +87,8 @@ std::vector<Round> make_rounds(std::size_t count, std::uint32_t seed) {
 }
 
 // Whether the server tells just what was pushed until the end of the round.
-Status check(const control::JobInfo& job, const std::vector<Round>& rounds, std::size_t until) {
-  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+Status compare(const control::JobInfo& job, const std::vector<Round>& rounds, std::size_t until) {
+  for (std::uint32_t w = 0; w < kCulpritWorkers; ++w) {
     std::uint64_t pushes = 0;
     std::size_t last = 0;
     for (std::size_t round = 0; round <= until; ++round) {
@@ -105,8 +106,9 @@ Status check(const control::JobInfo& job, const std::vector<Round>& rounds, std:
     if (pushes == 0) continue;
     const Bad& bad = *rounds[last].bad[w];
     const control::NotFinite& told = values.last();
-    const bool is_right = told.key() == kKeys[bad.key].name && told.element() == bad.element &&
-                          told.round() == last + 1 && told.value() == bad.word;
+    const bool is_right = told.key() == kCulpritKeys[bad.key].name &&
+                          told.element() == bad.element && told.round() == last + 1 &&
+                          told.value() == bad.word;
     if (!is_right) return {Code::kDataLoss, who + " is told as " + told.ShortDebugString()};
   }
   return {};
@@ -119,15 +121,15 @@ TEST_CASE("of a thousand bad values each is told with worker, key, element and r
       ClientOptions options = watched(*server, transport, WatchValues::kName);
       options.job.deterministic = in_order;
       const std::vector<Round> rounds = make_rounds(200, in_order ? 1 : 2);
-      std::barrier all(kWorkers);
+      std::barrier all(kCulpritWorkers);
       Status told;
-      const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+      const Status status = run_workers(options, kCulpritKeys, [&](Client& client) -> Status {
         const std::uint32_t w = client.worker_index();
         Status own;
         for (std::size_t round = 0; round < rounds.size() && own.ok(); ++round) {
           own = push_round(client, rounds[round].bad[w]);
           all.arrive_and_wait();
-          if (w == 0 && told.ok()) told = check(inspect(*server), rounds, round);
+          if (w == 0 && told.ok()) told = compare(inspected(*server), rounds, round);
           all.arrive_and_wait();
         }
         if (!own.ok()) all.arrive_and_drop();
@@ -149,10 +151,10 @@ TEST_CASE("a job that fails with the first bad value tells every worker whose it
       options.job.rule = RuleKind::kMomentum;
       options.job.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.0F};
       options.job.loss_scale.kind = scaling;
-      std::vector<std::string> errors(kWorkers);
-      const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+      std::vector<std::string> errors(kCulpritWorkers);
+      const Status status = run_workers(options, kCulpritKeys, [&](Client& client) -> Status {
         const std::uint32_t w = client.worker_index();
-        for (KeyId key = 0; key < kKeys.size(); ++key) {
+        for (KeyId key = 0; key < kCulpritKeys.size(); ++key) {
           for (float& value : client.gradient<float>(key)) value = 0.5F;
         }
         PHUB_RETURN_IF_ERROR(client.initialise());
@@ -172,7 +174,7 @@ TEST_CASE("a job that fails with the first bad value tells every worker whose it
                               Contains("element 39999, in round 5") &&
                               Contains("watch_values is fail"));
       }
-      const control::JobInfo job = inspect(*server);
+      const control::JobInfo job = inspected(*server);
       CHECK(job.state() == control::JOB_STATE_FAILED);
       CHECK(job.members(1).values().pushes() == 1);
       CHECK(job.members(0).values().pushes() == 0);
@@ -185,11 +187,11 @@ TEST_CASE("where workers vote their overflows are counted, and the job goes on")
   ClientOptions options = watched(*server, tested_transports().front(), WatchValues::kName);
   options.job.rule = RuleKind::kSgd;
   options.job.loss_scale.kind = LossScaling::kVoted;
-  const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+  const Status status = run_workers(options, kCulpritKeys, [&](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(client.initialise());
     for (std::uint32_t round = 1; round <= 6; ++round) {
       const bool is_bad = client.worker_index() == 2 && round % 3 == 0;
-      for (KeyId key = 0; key < kKeys.size(); ++key) {
+      for (KeyId key = 0; key < kCulpritKeys.size(); ++key) {
         const float value = is_bad && key == 2 ? std::numeric_limits<float>::infinity() : 1.0F;
         for (float& element : client.gradient<float>(key)) element = value;
         PHUB_RETURN_IF_ERROR(client.push(key));
@@ -201,7 +203,7 @@ TEST_CASE("where workers vote their overflows are counted, and the job goes on")
   });
   INFO(status.message());
   REQUIRE(status.ok());
-  const control::JobInfo job = inspect(*server);
+  const control::JobInfo job = inspected(*server);
   CHECK(job.statistics().rounds_skipped() == 2);
   CHECK(job.members(2).values().overflow_votes() == 2);
   CHECK(job.members(2).values().last().key() == "small");

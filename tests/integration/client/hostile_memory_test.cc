@@ -12,7 +12,7 @@
 namespace phub::testing {
 namespace {
 
-constexpr std::uint64_t kElements = 400'000;
+constexpr std::uint64_t kHostileElements = 400'000;
 
 // Sums of small integers, exact, until `is_over`.
 Status sum_well(const TestServer& server, const std::atomic<bool>& is_over) {
@@ -20,19 +20,20 @@ Status sum_well(const TestServer& server, const std::atomic<bool>& is_over) {
                                  .job = {.name = "good", .workers = 1},
                                  .compress = {.encoding = Encoding::kInt8},
                                  .timeout = kHangGuard};
-  return run_workers(options, {{"w", kElements}, {"small", 10}}, [&](Client& client) -> Status {
-    for (int round = 0; !is_over; ++round) {
-      const auto value = static_cast<float>(round % 8 * 127);
-      for (const KeyId key : {0U, 1U}) {
-        for (float& each : client.gradient<float>(key)) each = value;
-        PHUB_RETURN_IF_ERROR(client.push_pull(key));
-        for (const float each : client.parameter<float>(key)) {
-          if (each != value) return {Code::kDataLoss, "a wrong sum"};
-        }
-      }
-    }
-    return {};
-  });
+  return run_workers(options, {{"w", kHostileElements}, {"small", 10}},
+                     [&](Client& client) -> Status {
+                       for (int round = 0; !is_over; ++round) {
+                         const auto value = static_cast<float>(round % 8 * 127);
+                         for (const KeyId key : {0U, 1U}) {
+                           for (float& each : client.gradient<float>(key)) each = value;
+                           PHUB_RETURN_IF_ERROR(client.push_pull(key));
+                           for (const float each : client.parameter<float>(key)) {
+                             if (each != value) return {Code::kDataLoss, "a wrong sum"};
+                           }
+                         }
+                       }
+                       return {};
+                     });
 }
 
 // Pushes, and writes over what it pushed until it has lost interest.
@@ -71,7 +72,7 @@ TEST_CASE("who writes over what it has pushed harms its own job only") {
              .transport = "shm",
              .compress = {.encoding = encoding, .density = 0.1F},
              .timeout = kHangGuard},
-            {{"w", kElements}}, [&](Client& client) {
+            {{"w", kHostileElements}}, [&](Client& client) {
               const Status begun = has_parameters(rule) ? client.initialise() : Status();
               return begun.ok() ? scribble(client, random) : begun;
             });

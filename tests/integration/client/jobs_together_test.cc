@@ -14,7 +14,7 @@
 namespace phub {
 namespace {
 
-constexpr int kRounds = 40;
+constexpr int kJobRounds = 40;
 
 ClientOptions job(const TestServer& server, const std::string& name, const std::string& transport,
                   DataType wire_type) {
@@ -29,7 +29,7 @@ ClientOptions job(const TestServer& server, const std::string& name, const std::
 template <typename Pushed, typename After>
 Status sum(const ClientOptions& options, std::uint64_t elements, Pushed pushed, After after) {
   return run_workers(options, {{"a", elements}, {"b", 7}}, [&](Client& client) -> Status {
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kJobRounds; ++round) {
       for (KeyId key : {0U, 1U}) {
         for (float& value : client.gradient<float>(key)) {
           value = static_cast<float>(client.worker_index() + key + static_cast<KeyId>(round % 8));
@@ -72,7 +72,7 @@ TEST_CASE("Jobs of different transports and sizes share a core, and each sums it
                          std::uint64_t elements) {
     jobs.push_back(std::async(std::launch::async, [&, name, transport, elements] {
       const auto pushed = [&](int round) {
-        if (round != 1 && round != kRounds - 1) return;
+        if (round != 1 && round != kJobRounds - 1) return;
         meet.arrive_and_wait();
         ++meetings;
       };
@@ -117,7 +117,7 @@ TEST_CASE("A job's times, its cores and its last rounds are told while it lives"
   REQUIRE(status.ok());
 
   const control::JobTiming& timing = inspected.job().timing();
-  CHECK(timing.rounds() >= kRounds - 3);
+  CHECK(timing.rounds() >= kJobRounds - 3);
   const double parts = timing.push_seconds() + timing.wait_seconds() + timing.aggregate_seconds() +
                        timing.reply_seconds() + timing.compute_seconds();
   CHECK(parts == Approx(timing.round_seconds()));
@@ -132,7 +132,7 @@ TEST_CASE("A job's times, its cores and its last rounds are told while it lives"
   CHECK(replies >= counted.chunks_completed());  // the others' replies may still be on their way
   CHECK(replies <= 3 * counted.chunks_completed());
   REQUIRE(inspected.job().members_size() == 3);
-  CHECK(inspected.job().members(1).pushes() == kRounds * counted.chunks());
+  CHECK(inspected.job().members(1).pushes() == kJobRounds * counted.chunks());
 
   REQUIRE(traced.records_size() > 0);
   for (const control::RoundRecord& record : traced.records()) {

@@ -45,7 +45,7 @@ Status run(const JoinedServers& racks, const ClientOptions& options, Body body) 
   });
 }
 
-void fill(Client& client, float value) {
+void fill_all(Client& client, float value) {
   for (KeyId key = 0; key < kJoinedKeys.size(); ++key) {
     for (float& each : client.gradient<float>(key)) each = value;
   }
@@ -73,7 +73,7 @@ Status expect(Client& client, float expected) {
 Status sum_in_racks(Client& client) {
   for (int round = 1; round <= kJoinedRounds; ++round) {
     const auto n = static_cast<float>(client.workers());
-    fill(client, static_cast<float>(round) + static_cast<float>(client.worker_index()));
+    fill_all(client, static_cast<float>(round) + static_cast<float>(client.worker_index()));
     PHUB_RETURN_IF_ERROR(push_all(client));
     PHUB_RETURN_IF_ERROR(client.wait_all());
     PHUB_RETURN_IF_ERROR(expect(client, n * static_cast<float>(round) + n * (n - 1) / 2));
@@ -84,14 +84,14 @@ Status sum_in_racks(Client& client) {
 // Worker 0's learning rate is another in each round; what a vote is against changes nothing.
 Status learn(Client& client, bool votes) {
   const bool leads = client.worker_index() == 0;
-  fill(client, leads ? 64.0F : -1.0F);
+  fill_all(client, leads ? 64.0F : -1.0F);
   PHUB_RETURN_IF_ERROR(client.initialise());
   float expected = 64.0F;
   for (int round = 1; round <= kJoinedRounds; ++round) {
     const auto rate = static_cast<float>(round);
     PHUB_RETURN_IF_ERROR(client.set_hyper(
         {.learning_rate = leads ? rate : 99.0F, .momentum = 0.0F, .gradient_scale = 1.0F}));
-    fill(client, 1.0F);
+    fill_all(client, 1.0F);
     PHUB_RETURN_IF_ERROR(push_all(client));
     const bool is_against = votes && round % 3 == 0;
     const bool is_last = client.worker_index() + 1 == client.workers();
@@ -121,7 +121,7 @@ std::vector<float> sum_of_fractions(const JoinedServers& racks, const ClientOpti
   constexpr KeyId kKey = 1;
   std::vector<float> sum;
   const Status status = run(racks, options, [&](Client& client) -> Status {
-    fill(client, 0.0F);
+    fill_all(client, 0.0F);
     const auto gradient = client.gradient<float>(kKey);
     const std::vector<float> own = fractions(client.worker_index(), gradient.size());
     std::copy(own.begin(), own.end(), gradient.begin());
@@ -248,7 +248,7 @@ std::vector<std::vector<float>> compressed(const JoinedServers& racks, RackShape
   options.job.rack_compress = {.density = 0.01F};
   std::vector<std::vector<float>> learned(options.job.workers);
   status = run(racks, options, [&](Client& client) -> Status {
-    fill(client, 1.0F);
+    fill_all(client, 1.0F);
     PHUB_RETURN_IF_ERROR(client.initialise());
     for (std::uint32_t round = 1; round <= kJoinedRounds; ++round) {
       for (KeyId key = 0; key < kJoinedKeys.size(); ++key) {
@@ -302,7 +302,7 @@ TEST_CASE("a value that is not finite ends a job in all racks, with its worker, 
       const Status status = run(racks, options, [&](Client& client) -> Status {
         Status ended;
         for (int round = 1; round <= kJoinedRounds && ended.ok(); ++round) {
-          fill(client, 1.0F);
+          fill_all(client, 1.0F);
           const bool is_bad = client.worker_index() == 2 && round == 3;
           if (is_bad) client.gradient<float>(3)[8192] = std::numeric_limits<float>::infinity();
           ended = push_all(client);

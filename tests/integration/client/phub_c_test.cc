@@ -244,10 +244,10 @@ TEST_CASE("an interrupted call ends wherever it waits, and so does every one aft
   SECTION("in the join, where the other worker never comes") {
     const Worker worker(place.options);
     std::thread other([&worker] { phub_interrupt(worker); });
-    CHECK(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 1);
+    CHECK(phub_register_keys(worker, kCKeys.data(), kCKeys.size()) == 1);
     other.join();
     CHECK_THAT(worker.error(), Contains("interrupted"));
-    CHECK(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 1);
+    CHECK(phub_register_keys(worker, kCKeys.data(), kCKeys.size()) == 1);
   }
   SECTION("in a wait, for a push that never comes") {
     std::promise<void> interrupted;
@@ -269,7 +269,7 @@ TEST_CASE("an interrupted call ends wherever it waits, and so does every one aft
     {
       const Worker worker(place.options);
       phub_interrupt(worker);
-      CHECK(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 1);
+      CHECK(phub_register_keys(worker, kCKeys.data(), kCKeys.size()) == 1);
     }
     CHECK(place.run([](const Worker& worker) { return exchange(worker); }) == kNothingWrong);
   }
@@ -280,7 +280,7 @@ TEST_CASE("a key that does not exist is refused, and the client goes on") {
   place.options["workers"] = "1";
   const Worker worker(place.options);
   CHECK(phub_gradient(worker, 0, nullptr) == nullptr);  // none is registered yet
-  REQUIRE(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 0);
+  REQUIRE(phub_register_keys(worker, kCKeys.data(), kCKeys.size()) == 0);
   CHECK(phub_gradient(worker, 2, nullptr) == nullptr);
   CHECK(phub_parameter(worker, 2, nullptr) == nullptr);
   CHECK(phub_push(worker, 2) != 0);

@@ -13,19 +13,19 @@
 namespace phub::testing {
 namespace {
 
-constexpr std::uint64_t kJob = 1;
-constexpr KeyId kKeys = 600;
-constexpr std::uint64_t kElements = 8192;
-constexpr std::uint64_t kKeyBytes = kElements * sizeof(float);
+constexpr std::uint64_t kPlaneJob = 1;
+constexpr KeyId kPlaneKeys = 600;
+constexpr std::uint64_t kPlaneElements = 8192;
+constexpr std::uint64_t kKeyBytes = kPlaneElements * sizeof(float);
 
-struct Worker {
+struct MemoryWorker {
   std::vector<std::byte> hyper;
   std::vector<std::byte> gradients;
   std::vector<std::byte> parameters;
   std::unique_ptr<client::Exchange> exchange;
 
-  Worker(const server::DataPlane& plane, const std::shared_ptr<const Plan>& plan,
-         std::uint32_t index)
+  MemoryWorker(const server::DataPlane& plane, const std::shared_ptr<const Plan>& plan,
+               std::uint32_t index)
       : hyper(wire::hyper_bytes(1)),
         gradients(plan->arena_elements * sizeof(float)),
         parameters(gradients.size()),
@@ -33,7 +33,7 @@ struct Worker {
     exchange->use_memory(
         {.hyper = hyper.data(), .gradients = gradients.data(), .parameters = parameters.data()});
     client::JoinInfo joined;
-    joined.job_id = kJob;
+    joined.job_id = kPlaneJob;
     joined.epoch = 1;
     joined.worker_index = index;
     joined.seat = index;
@@ -50,11 +50,12 @@ struct Worker {
 
 TEST_CASE("what is read of a worker that is ahead, since another waits for it, is told") {
   const LonePlane plane;
-  server::JobLayout layout = layout_of(kJob, std::vector<std::uint64_t>(kKeys, kElements));
+  server::JobLayout layout =
+      layout_of(kPlaneJob, std::vector<std::uint64_t>(kPlaneKeys, kPlaneElements));
   layout.workers = 2;
   REQUIRE(plane->create_job(layout).ok());
-  Worker first(*plane, layout.plan, 0);
-  Worker second(*plane, layout.plan, 1);
+  MemoryWorker first(*plane, layout.plan, 0);
+  MemoryWorker second(*plane, layout.plan, 1);
   CHECK(plane->staged_beyond().empty());
   const auto run_until = [&](const auto& is_done) {
     const auto end = std::chrono::steady_clock::now() + kHangGuard;
@@ -68,18 +69,18 @@ TEST_CASE("what is read of a worker that is ahead, since another waits for it, i
   first.exchange->start(0);
   second.exchange->start(0);
   run_until([&] { return first.exchange->idle() && second.exchange->idle(); });
-  CHECK(plane->job_counters(kJob)->staging_bytes > 0);
+  CHECK(plane->job_counters(kPlaneJob)->staging_bytes > 0);
   CHECK(plane->staged_beyond().empty());
 
   // The first pushes everything; what the second waits for is behind all of that.
-  for (KeyId key = 0; key < kKeys; ++key) first.exchange->start(key);
-  second.exchange->start(kKeys - 1);
-  run_until([&] { return second.exchange->ready(kKeys - 1); });
+  for (KeyId key = 0; key < kPlaneKeys; ++key) first.exchange->start(key);
+  second.exchange->start(kPlaneKeys - 1);
+  run_until([&] { return second.exchange->ready(kPlaneKeys - 1); });
   const server::StagedBeyond beyond = plane->staged_beyond();
-  REQUIRE(beyond.contains(kJob));
-  CHECK(beyond.at(kJob) > kKeys / 3 * kKeyBytes);
-  CHECK(beyond.at(kJob) < kKeys * (kKeyBytes + 4096));
-  for (KeyId key = 0; key + 1 < kKeys; ++key) second.exchange->start(key);
+  REQUIRE(beyond.contains(kPlaneJob));
+  CHECK(beyond.at(kPlaneJob) > kPlaneKeys / 3 * kKeyBytes);
+  CHECK(beyond.at(kPlaneJob) < kPlaneKeys * (kKeyBytes + 4096));
+  for (KeyId key = 0; key + 1 < kPlaneKeys; ++key) second.exchange->start(key);
   run_until([&] { return first.exchange->idle() && second.exchange->idle(); });
 }
 

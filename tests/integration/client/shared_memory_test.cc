@@ -21,7 +21,7 @@ using Catch::Matchers::Contains;
 
 constexpr std::uint32_t kCores = 3;
 
-class Members final : public server::MembershipListener {
+class SharedMembers final : public server::MembershipListener {
  public:
   std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
                                                 std::uint32_t) override {
@@ -42,12 +42,12 @@ class Members final : public server::MembershipListener {
   std::string reasons_;
 };
 
-struct Plane {
-  Members members;
+struct SharedPlane {
+  SharedMembers members;
   std::unique_ptr<server::DataPlane> plane;
   std::shared_ptr<const Plan> plan;
 
-  Plane() {
+  SharedPlane() {
     server::DataPlaneOptions options;
     options.cores = kCores;
     options.allow_oversubscription = true;
@@ -69,13 +69,14 @@ struct Plane {
 };
 
 // A local worker that shares what it likes.
-struct Worker {
+struct SharedWorker {
   client::JoinInfo joined;
   std::shared_ptr<const Plan> plan;
   std::unique_ptr<SharedMemory> memory;
   std::unique_ptr<client::Exchange> exchange;
 
-  Worker(const Plane& plane, std::uint64_t job, std::uint32_t index) : plan(plane.plan) {
+  SharedWorker(const SharedPlane& plane, std::uint64_t job, std::uint32_t index)
+      : plan(plane.plan) {
     joined.job_id = job;
     joined.epoch = 1;
     joined.worker_index = index;
@@ -132,7 +133,7 @@ std::uint64_t address_space_mib() {
 }
 
 template <typename Condition>
-bool until(Condition condition) {
+bool until_true(Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
@@ -144,11 +145,11 @@ bool until(Condition condition) {
 }  // namespace
 
 TEST_CASE("a worker that shares more or less than the plan is refused by name, and no other") {
-  Plane plane;
+  SharedPlane plane;
   plane.create(1, 2);
   plane.create(2, 1);
   for (const std::ptrdiff_t beside : {-4096, 4096, 1 << 30}) {
-    Worker worker(plane, 1, 0);
+    SharedWorker worker(plane, 1, 0);
     // Sparse where it is large: what is not the plan's size is refused before it is looked at.
     const std::size_t bytes = worker.planned_bytes() + static_cast<std::size_t>(beside);
     worker.memory = std::move(*SharedMemory::create("phub-shared", bytes));
@@ -156,17 +157,17 @@ TEST_CASE("a worker that shares more or less than the plan is refused by name, a
     CHECK_THAT(plane.members.reasons(),
                Contains("it shares " + std::to_string(bytes) + " bytes, the plan has"));
   }
-  Worker honest(plane, 2, 0);
+  SharedWorker honest(plane, 2, 0);
   honest.share(honest.planned_bytes());
   for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(honest.connect(core).ok());
   CHECK(honest.round());
 }
 
 TEST_CASE("a connection of another epoch, worker or core, or a second one, is nobody's") {
-  Plane plane;
+  SharedPlane plane;
   plane.create(1, 2);
   const auto is_taken = [&](std::uint32_t epoch, std::uint32_t index, std::uint32_t core) {
-    Worker worker(plane, 1, index);
+    SharedWorker worker(plane, 1, index);
     worker.joined.epoch = epoch;
     worker.share(worker.planned_bytes());
     return worker.open(core, worker.planned_capacity(0)).has_value();
@@ -174,7 +175,7 @@ TEST_CASE("a connection of another epoch, worker or core, or a second one, is no
   CHECK_FALSE(is_taken(2, 0, 0));
   CHECK_FALSE(is_taken(1, 2, 0));
   CHECK_FALSE(is_taken(1, 0, kCores));
-  Worker worker(plane, 1, 1);
+  SharedWorker worker(plane, 1, 1);
   worker.share(worker.planned_bytes());
   REQUIRE(worker.connect(0).ok());
   CHECK_FALSE(worker.connect(0).ok());
@@ -182,23 +183,23 @@ TEST_CASE("a connection of another epoch, worker or core, or a second one, is no
 }
 
 TEST_CASE("a channel that takes more notices than the plan has is refused") {
-  Plane plane;
+  SharedPlane plane;
   plane.create(1, 1);
-  Worker worker(plane, 1, 0);
+  SharedWorker worker(plane, 1, 0);
   worker.share(worker.planned_bytes());
   CHECK_FALSE(worker.open(0, 2 * worker.planned_capacity(0)));
   CHECK_THAT(plane.members.reasons(), Contains("notices, the plan's"));
 }
 
 TEST_CASE("memory with holes, and another memory for another core, are refused") {
-  Plane plane;
+  SharedPlane plane;
   plane.create(1, 2);
-  Worker sparse(plane, 1, 0);
+  SharedWorker sparse(plane, 1, 0);
   sparse.memory = std::move(*SharedMemory::create("phub-shared", sparse.planned_bytes()));
   REQUIRE(sparse.memory->share_read_only());
   CHECK_FALSE(sparse.connect(0).ok());
   CHECK_THAT(plane.members.reasons(), Contains("must fill it"));
-  Worker worker(plane, 1, 1);
+  SharedWorker worker(plane, 1, 1);
   worker.share(worker.planned_bytes());
   REQUIRE(worker.connect(0).ok());
   const auto first = std::move(worker.memory);
@@ -208,18 +209,18 @@ TEST_CASE("memory with holes, and another memory for another core, are refused")
 }
 
 TEST_CASE("a worker's memory is mapped once, and unmapped by who removes the job") {
-  Plane plane;
+  SharedPlane plane;
   plane.create(1, 1);
   const std::string name = "phub-once";
   {
-    Worker worker(plane, 1, 0);
+    SharedWorker worker(plane, 1, 0);
     worker.share(worker.planned_bytes(), name);
     for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(worker.connect(core).ok());
     CHECK(mappings_of(name) == 2);  // the worker's and the server's
     CHECK(worker.round());
   }
   // The worker is gone, all of its connections are lost, and the cores have let go of it.
-  REQUIRE(until([&] {
+  REQUIRE(until_true([&] {
     std::uint32_t connections = 0;
     for (const auto& core : plane.plane->core_counters()) connections += core.connections;
     return connections == 0;
@@ -230,7 +231,7 @@ TEST_CASE("a worker's memory is mapped once, and unmapped by who removes the job
 }
 
 TEST_CASE("chunks that lie on another server take no addresses here") {
-  Plane plane;
+  SharedPlane plane;
   const std::uint64_t before = address_space_mib();
   server::JobLayout layout;
   layout.job_id = 1;
@@ -251,10 +252,10 @@ TEST_CASE("chunks that lie on another server take no addresses here") {
 }
 
 TEST_CASE("parameters count as they come into memory, chunk by chunk") {
-  Plane plane;
+  SharedPlane plane;
   plane.create(1, 1);
   const std::uint64_t empty = plane.plane->job_counters(1)->memory_bytes;
-  Worker worker(plane, 1, 0);
+  SharedWorker worker(plane, 1, 0);
   worker.share(worker.planned_bytes());
   for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(worker.connect(core).ok());
   REQUIRE(worker.round());

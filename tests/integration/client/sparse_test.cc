@@ -22,19 +22,19 @@
 namespace phub::testing {
 namespace {
 
-constexpr std::uint32_t kWorkers = 3;
-constexpr std::uint32_t kRounds = 5;
-const std::vector<KeySpec> kKeys = {
+constexpr std::uint32_t kSparseWorkers = 3;
+constexpr std::uint32_t kSparseRounds = 5;
+const std::vector<KeySpec> kSparseKeys = {
     {"bias", 30}, {"large", 200'000}, {"small", 900}, {"odd", 8193}};
 
-float gradient(std::uint32_t worker, std::uint32_t round, KeyId key, std::size_t i) {
+float sparse_gradient(std::uint32_t worker, std::uint32_t round, KeyId key, std::size_t i) {
   const auto mixed =
       static_cast<std::uint32_t>(i * 2654435761U + worker * 40503U + key * 9973U + round * 7919U);
   return (static_cast<float>((mixed >> 8) % 2001) - 1000.0F) / 977.0F;
 }
 
-void fill(std::span<float> to, std::uint32_t worker, std::uint32_t round, KeyId key) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = gradient(worker, round, key, i);
+void fill_sparse(std::span<float> to, std::uint32_t worker, std::uint32_t round, KeyId key) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = sparse_gradient(worker, round, key, i);
 }
 
 // What a server adds up: of each worker what its compressor leaves, in their order.
@@ -42,23 +42,23 @@ class Expected {
  public:
   explicit Expected(const ClientOptions& options, std::uint32_t cores)
       : encoding_(options.compress.encoding),
-        plan_(*make_plan(plan_input({.workers = kWorkers,
+        plan_(*make_plan(plan_input({.workers = kSparseWorkers,
                                      .wire_type = options.job.wire_type,
                                      .rule = options.job.rule,
                                      .chunk_bytes = options.job.chunk_bytes,
-                                     .keys = kKeys},
+                                     .keys = kSparseKeys},
                                     {cores}))) {
-    for (std::uint32_t w = 0; w < kWorkers; ++w) {
-      compressors_.emplace_back(plan_, kKeys, options.job.wire_type, options.compress);
+    for (std::uint32_t w = 0; w < kSparseWorkers; ++w) {
+      compressors_.emplace_back(plan_, kSparseKeys, options.job.wire_type, options.compress);
     }
   }
 
   std::vector<float> sum(std::uint32_t round, KeyId key) {
-    std::vector<float> sum(kKeys[key].elements);
-    for (std::uint32_t w = 0; w < kWorkers; ++w) {
+    std::vector<float> sum(kSparseKeys[key].elements);
+    for (std::uint32_t w = 0; w < kSparseWorkers; ++w) {
       std::vector<float> arena(plan_.arena_elements);
       const std::span<float> own(arena.data() + plan_.key_offset[key], sum.size());
-      fill(own, w, round, key);
+      fill_sparse(own, w, round, key);
       if (compressors_[w].is_dense(key)) {
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
         continue;
@@ -99,29 +99,29 @@ TEST_CASE("every worker receives the sum of what all pushed, over each transport
     INFO(transport << " " << name_of(encoding));
     const auto server = std::move(*TestServer::start(2));
     const ClientOptions options = {.servers = {server->address()},
-                                   .job = {.name = "sparse", .workers = kWorkers},
+                                   .job = {.name = "sparse", .workers = kSparseWorkers},
                                    .transport = transport,
                                    .compress = {.encoding = encoding},
                                    .timeout = kHangGuard};
-    std::vector<std::vector<std::vector<float>>> wanted(kRounds);
+    std::vector<std::vector<std::vector<float>>> wanted(kSparseRounds);
     Expected expected(options, 2);
-    for (std::uint32_t round = 0; round < kRounds; ++round) {
-      for (KeyId key = 0; key < kKeys.size(); ++key) {
+    for (std::uint32_t round = 0; round < kSparseRounds; ++round) {
+      for (KeyId key = 0; key < kSparseKeys.size(); ++key) {
         wanted[round].push_back(expected.sum(round, key));
       }
     }
-    const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
-      for (std::uint32_t round = 0; round < kRounds; ++round) {
-        for (auto key = static_cast<KeyId>(kKeys.size()); key-- > 0;) {
-          fill(client.gradient<float>(key), client.worker_index(), round, key);
+    const Status status = run_workers(options, kSparseKeys, [&](Client& client) -> Status {
+      for (std::uint32_t round = 0; round < kSparseRounds; ++round) {
+        for (auto key = static_cast<KeyId>(kSparseKeys.size()); key-- > 0;) {
+          fill_sparse(client.gradient<float>(key), client.worker_index(), round, key);
           PHUB_RETURN_IF_ERROR(client.push(key));
         }
         PHUB_RETURN_IF_ERROR(client.wait_all());
-        for (KeyId key = 0; key < kKeys.size(); ++key) {
+        for (KeyId key = 0; key < kSparseKeys.size(); ++key) {
           const auto sum = client.parameter<float>(key);
           if (std::memcmp(sum.data(), wanted[round][key].data(), sum.size_bytes()) == 0) continue;
           return {Code::kDataLoss,
-                  kKeys[key].name + " is another sum in round " + std::to_string(round)};
+                  kSparseKeys[key].name + " is another sum in round " + std::to_string(round)};
         }
       }
       const ClientStatistics statistics = client.statistics();
@@ -178,8 +178,8 @@ TEST_CASE("what is pushed for an update that is left out is in later ones, over 
     const Status status = run_workers(options, {{"w", kSkipElements}}, [&](Client& client) {
       const std::uint32_t worker = client.worker_index();
       PHUB_RETURN_IF_ERROR(client.initialise());
-      for (std::uint32_t round = 0; round < kRounds; ++round) {
-        fill(client.gradient<float>(0), worker, round, 0);
+      for (std::uint32_t round = 0; round < kSparseRounds; ++round) {
+        fill_sparse(client.gradient<float>(0), worker, round, 0);
         const bool is_wrong = worker == 1 && round == kWrongRound;
         if (is_wrong) client.gradient<float>(0)[kWrong] = std::nanf("");
         PHUB_RETURN_IF_ERROR(client.push(0));
@@ -200,10 +200,10 @@ TEST_CASE("what is pushed for an update that is left out is in later ones, over 
     float missing = 0.0F;
     for (std::size_t i = 0; i < kSkipElements; ++i) {
       float all = 0.0F;
-      for (std::uint32_t round = 0; round < kRounds; ++round) {
-        all += gradient(0, round, 0, i);
+      for (std::uint32_t round = 0; round < kSparseRounds; ++round) {
+        all += sparse_gradient(0, round, 0, i);
         const bool is_lost = round == kWrongRound && is_beside[i];
-        if (!is_lost) all += gradient(1, round, 0, i);
+        if (!is_lost) all += sparse_gradient(1, round, 0, i);
       }
       missing = std::max(missing, std::abs(rests[0][i] + rests[1][i] - parameters[i] - all));
     }
@@ -238,7 +238,7 @@ void check_replies(DataType type, RuleKind rule, const Deployment& deployed) {
     const ClientOptions options = {
         .servers = addresses,
         .job = {.name = "replies",
-                .workers = kWorkers,
+                .workers = kSparseWorkers,
                 .wire_type = type,
                 .rule = rule,
                 .hyper = used_by(rule, {.learning_rate = 0.25F, .momentum = 0.5F}),
@@ -247,27 +247,27 @@ void check_replies(DataType type, RuleKind rule, const Deployment& deployed) {
         .transport = transport,
         .compress = {.encoding = Encoding::kSparse, .dense_below = 1000},
         .timeout = kHangGuard};
-    std::vector<std::vector<std::vector<std::byte>>> seen(kWorkers);
-    std::vector<ClientStatistics> statistics(kWorkers);
-    const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+    std::vector<std::vector<std::vector<std::byte>>> seen(kSparseWorkers);
+    std::vector<ClientStatistics> statistics(kSparseWorkers);
+    const Status status = run_workers(options, kSparseKeys, [&](Client& client) -> Status {
       const std::uint32_t worker = client.worker_index();
       const auto set = [&](KeyId key, std::uint32_t round) {
-        std::vector<float> values(kKeys[key].elements);
-        fill(values, worker, round, key);
+        std::vector<float> values(kSparseKeys[key].elements);
+        fill_sparse(values, worker, round, key);
         kernels::convert(client.gradient_bytes(key).data(), type,
                          reinterpret_cast<const std::byte*>(values.data()), DataType::kFloat32,
                          values.size());
       };
-      for (KeyId key = 0; key < kKeys.size(); ++key) set(key, 99);
+      for (KeyId key = 0; key < kSparseKeys.size(); ++key) set(key, 99);
       PHUB_RETURN_IF_ERROR(client.initialise());
-      for (std::uint32_t round = 0; round < kRounds; ++round) {
-        for (KeyId key = 0; key < kKeys.size(); ++key) {
+      for (std::uint32_t round = 0; round < kSparseRounds; ++round) {
+        for (KeyId key = 0; key < kSparseKeys.size(); ++key) {
           set(key, round);
           PHUB_RETURN_IF_ERROR(client.push(key));
         }
         PHUB_RETURN_IF_ERROR(client.wait_all());
         std::vector<std::byte>& all = seen[worker].emplace_back();
-        for (KeyId key = 0; key < kKeys.size(); ++key) {
+        for (KeyId key = 0; key < kSparseKeys.size(); ++key) {
           const auto bytes = client.parameter_bytes(key);
           all.insert(all.end(), bytes.begin(), bytes.end());
         }
@@ -280,7 +280,7 @@ void check_replies(DataType type, RuleKind rule, const Deployment& deployed) {
     if (wanted.empty()) wanted = seen[0];
     for (const auto& own : seen) CHECK(own == wanted);
     // A whole reply in each round, and the initial one.
-    const std::uint64_t whole = wanted[0].size() * (kRounds + 1);
+    const std::uint64_t whole = wanted[0].size() * (kSparseRounds + 1);
     const bool is_sparse = transport != "shm" && rule == RuleKind::kSgd && !deployed.whole_replies;
     CHECK(statistics[0].bytes_received >= (is_sparse ? wanted[0].size() : 0));
     CHECK((statistics[0].bytes_received < whole / 3) == is_sparse);
@@ -313,7 +313,7 @@ TEST_CASE("a job that cannot be compressed is refused with both reasons") {
                            .compress = {.encoding = Encoding::kSparse, .density = 0.01F},
                            .timeout = kHangGuard};
   const auto error = [&](const ClientOptions& changed) {
-    const Status status = run_workers(changed, kKeys, [](Client&) { return Status(); });
+    const Status status = run_workers(changed, kSparseKeys, [](Client&) { return Status(); });
     return status.message();
   };
   ClientOptions lars = options;

@@ -110,12 +110,12 @@ bool is_closed(const transport::TcpStream& stream) {
 }
 
 // The only worker of a job, over streams that are open.
-struct Worker {
+struct AdmittedWorker {
   std::vector<std::byte> memory;
   std::vector<std::byte> parameters;
   std::unique_ptr<client::Exchange> exchange;
 
-  explicit Worker(const Plane& plane) {
+  explicit AdmittedWorker(const Plane& plane) {
     const std::size_t bytes = plane.plan->arena_elements * sizeof(float);
     const std::size_t hyper = wire::hyper_bytes(1);
     memory.resize(hyper + bytes);
@@ -145,7 +145,7 @@ struct Worker {
 TEST_CASE("a core is given a worker's streams when the last one has come, in whatever order") {
   for (const bool encrypt : {false, true}) {
     Plane plane(kStreams, 1, encrypt);
-    Worker worker(plane);
+    AdmittedWorker worker(plane);
     for (const std::uint32_t index : {2U, 0U, 1U}) {
       CHECK(plane.connections() == 0);
       CHECK(plane.members.connected == 0);
@@ -164,7 +164,7 @@ TEST_CASE("a core is given a worker's streams when the last one has come, in wha
 
 TEST_CASE("a stream that there is not, and one twice, are refused, and the others go on") {
   Plane plane;
-  Worker worker(plane);
+  AdmittedWorker worker(plane);
   auto first = plane.open(0);
   REQUIRE(first);
   std::uint64_t refused = 0;
@@ -202,7 +202,7 @@ TEST_CASE("what a worker leaves behind keeps nobody from its seat, and goes with
   auto also_left = plane.open(1);
   REQUIRE((left && also_left));
   plane.members.secret = 2;  // the seat is another member's
-  Worker worker(plane);
+  AdmittedWorker worker(plane);
   for (std::uint32_t index = 0; index < kStreams; ++index) {
     auto stream = plane.open(index);
     REQUIRE(stream);
@@ -257,7 +257,7 @@ TEST_CASE("streams come and go while jobs end, and nothing is left") {
 TEST_CASE("a client takes a reply on its chunk's stream alone") {
   for (const bool is_right : {true, false}) {
     const Plane plane;  // for its plan
-    const Worker worker(plane);
+    const AdmittedWorker worker(plane);
     std::vector<UniqueFd> cores;
     for (std::uint32_t index = 0; index < kStreams; ++index) {
       auto [own, core] = transport::stream_pair();

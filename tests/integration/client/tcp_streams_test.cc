@@ -21,8 +21,8 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-constexpr std::uint32_t kWorkers = 3;
-constexpr std::uint32_t kRounds = 5;
+constexpr std::uint32_t kStreamWorkers = 3;
+constexpr std::uint32_t kStreamRounds = 5;
 const std::vector<KeySpec> kSpread = {
     {"bias", 30}, {"large", 200'000}, {"small", 900}, {"odd", 8193, 0.01F}};
 
@@ -86,7 +86,7 @@ Result<Bytes> results(const ClientOptions& options, bool adds_keys) {
       return client.initialise();
     };
     PHUB_RETURN_IF_ERROR(initialise(0));
-    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    for (std::uint32_t round = 1; round <= kStreamRounds; ++round) {
       PHUB_RETURN_IF_ERROR(train(client, options, keys, round));
       keep(client, keys.size(), own);
       if (!adds_keys || round != 2) continue;
@@ -160,7 +160,7 @@ class Daemons {
   ClientOptions options(const std::string& job, std::uint32_t streams) const {
     ClientOptions options = {
         .servers = {},
-        .job = {.name = job, .workers = kWorkers, .chunk_bytes = 8192, .tcp_streams = streams},
+        .job = {.name = job, .workers = kStreamWorkers, .chunk_bytes = 8192, .tcp_streams = streams},
         .transport = "tcp",
         .timeout = kHangGuard};
     for (const auto& server : all_) options.servers.push_back(server->address());
@@ -253,7 +253,7 @@ TEST_CASE("with a quorum a worker that stops holds up nobody, over streams") {
 TEST_CASE("workers of one job come by shm and by several streams") {
   const Daemons daemons;
   for (const RuleKind rule : {RuleKind::kSum, RuleKind::kMomentum}) {
-    std::vector<Bytes> bits(kWorkers);
+    std::vector<Bytes> bits(kStreamWorkers);
     ClientOptions options = daemons.options("mixed", 4);
     options.job.rule = rule;
     const Status status = run_workers(
@@ -263,7 +263,7 @@ TEST_CASE("workers of one job come by shm and by several streams") {
             fill(client, DataType::kFloat32, 100, key, kSpread[key].elements);
           }
           if (has_parameters(rule)) PHUB_RETURN_IF_ERROR(client.initialise());
-          for (std::uint32_t round = 1; round <= kRounds; ++round) {
+          for (std::uint32_t round = 1; round <= kStreamRounds; ++round) {
             PHUB_RETURN_IF_ERROR(train(client, options, kSpread, round));
           }
           keep(client, kSpread.size(), bits[client.worker_index()]);

@@ -26,9 +26,9 @@ namespace {
 using Catch::Matchers::Contains;
 using client::Rendezvous;
 
-constexpr std::chrono::milliseconds kLong{60'000};
+constexpr std::chrono::milliseconds kJoinLimit{60'000};
 
-JobSpec job_of(std::size_t keys) {
+JobSpec job_with(std::size_t keys) {
   JobSpec job{.name = "demo", .workers = 2};
   for (std::size_t i = 0; i < keys; ++i) {
     job.keys.push_back(
@@ -43,13 +43,13 @@ Result<client::JoinInfo> join(SecuredControlPlane& plane, const std::string& fil
   plane.folder.write(file, proof + "\n");
   ClientSecurity security;
   (file == "nonce" ? security.nonce_file : security.token_file) = plane.folder.path / file;
-  return Rendezvous::create(plane.service->address(), security).value()->join(job, kLong);
+  return Rendezvous::create(plane.service->address(), security).value()->join(job, kJoinLimit);
 }
 
 TEST_CASE("keys that fill many messages arrive in order, at each worker's join") {
   SecuredControlPlane plane;
   const std::string token = plane.token_of("red");
-  const JobSpec job = job_of(20'000);
+  const JobSpec job = job_with(20'000);
   REQUIRE(join(plane, "token", token, job));
   const auto view = plane.table->views.inspect({"red", "demo"}, 0).value();
   REQUIRE(view.spec->keys.size() == job.keys.size());
@@ -106,10 +106,10 @@ TEST_CASE("a join that waits for its turn and is given up is not executed") {
   std::vector<std::future<bool>> readies;
   for (int i = 0; i < 4; ++i) {
     readies.push_back(std::async(std::launch::async, [&, i] {
-      JobSpec job = job_of(1);
+      JobSpec job = job_with(1);
       job.name += std::to_string(i);
-      const auto member = client::join_all({plane.service->address()}, job, kLong, red);
-      return member && client::agree_on_plan(*member, job, kLong).has_value();
+      const auto member = client::join_all({plane.service->address()}, job, kJoinLimit, red);
+      return member && client::agree_on_plan(*member, job, kJoinLimit).has_value();
     }));
   }
   while (busy < 4) std::this_thread::yield();
@@ -135,7 +135,7 @@ TEST_CASE("a join that waits for its turn and is given up is not executed") {
   }
   release.set_value();
   for (auto& ready : readies) CHECK(ready.get());
-  JobSpec later = job_of(1);
+  JobSpec later = job_with(1);
   later.name = "later";
   REQUIRE(join(plane, "token", token, later));
   const auto demo = plane.table->views.inspect({"red", "demo"}, 0);
@@ -206,7 +206,7 @@ TEST_CASE("a join whose messages do not come is refused") {
     for (int i = 0; i < 50; ++i) {
       grpc::ClientContext context;
       context.AddMetadata("authorization", red);
-      context.set_deadline(std::chrono::system_clock::now() + kLong);
+      context.set_deadline(std::chrono::system_clock::now() + kJoinLimit);
       control::JoinReply reply;
       const auto parts = stub->Join(&context, &reply);
       if (has_first) parts->Write(part);
@@ -228,11 +228,11 @@ TEST_CASE("a ticket in the metadata joins its job, a wrong one nothing") {
       plane.table->life.create(spec, "red", server::digest_of("a secret word")).value();
   for (const std::string& wrong :
        {fmt::format("{}:another word", id), fmt::format("{}:", id + 1), std::string("0:")}) {
-    const auto refused = join(plane, "nonce", wrong, job_of(3));
+    const auto refused = join(plane, "nonce", wrong, job_with(3));
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code() == Code::kUnauthenticated);
   }
-  const auto joined = join(plane, "nonce", fmt::format("{}:a secret word", id), job_of(3));
+  const auto joined = join(plane, "nonce", fmt::format("{}:a secret word", id), job_with(3));
   REQUIRE(joined);
   CHECK(joined->job_id == id);
   const auto stub = control::Rendezvous::NewStub(plane.channel());
@@ -267,7 +267,7 @@ TEST_CASE("a tenant's keys are bounded together and given back with their jobs")
 TEST_CASE("an ended job of many keys takes nothing of its tenant's allowance") {
   SecuredControlPlane plane;
   const std::string token = plane.token_of("red");
-  REQUIRE(join(plane, "token", token, job_of(5000)));
+  REQUIRE(join(plane, "token", token, job_with(5000)));
   REQUIRE(plane.table->life.close({"red", "demo"}).ok());
   CHECK(plane.table->views.inspect({"red", "demo"}, 0)->spec->keys.empty());
   CHECK(plane.table->views.inspect({"red", "demo"}, 0)->spec->name == "demo");

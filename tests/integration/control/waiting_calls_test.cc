@@ -76,7 +76,7 @@ class StandingDataPlane final : public FakeDataPlane {
   bool is_released_ = false;
 };
 
-struct Server {
+struct WaitingServer {
   TemporaryDirectory folder;
   StandingDataPlane data_plane{kCores};
   TenantsInMemory tenants;
@@ -86,7 +86,7 @@ struct Server {
   server::Snapshotter snapshotter{data_plane, *store};
   std::unique_ptr<server::ControlService> service;
 
-  Server() {
+  WaitingServer() {
     spdlog::set_level(spdlog::level::off);
     table.attach(data_plane);
     auto created = server::ControlService::create(
@@ -95,7 +95,7 @@ struct Server {
     REQUIRE(created);
     service = std::move(*created);
   }
-  ~Server() { data_plane.release(); }
+  ~WaitingServer() { data_plane.release(); }
 
   std::shared_ptr<grpc::Channel> channel() const {
     grpc::ChannelArguments arguments;
@@ -143,7 +143,7 @@ using Starts = Calls<control::Rendezvous::Stub, control::StartRequest, control::
 using Takes = Calls<control::Snapshots::Stub, control::TakeRequest, control::TakeReply>;
 
 template <typename Condition>
-bool eventually(const Condition& condition) {
+bool becomes_true(const Condition& condition) {
   const auto deadline = std::chrono::steady_clock::now() + kGuard;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
@@ -159,7 +159,7 @@ control::StartRequest start_of(const Identity& member) {
 }
 
 // What everybody else does while others wait.
-void goes_on(Server& server, const Identity& running) {
+void goes_on(WaitingServer& server, const Identity& running) {
   const auto stub = control::Rendezvous::NewStub(server.channel());
   const auto admin = control::Admin::NewStub(server.channel());
   for (int i = 0; i < 20; ++i) {
@@ -182,7 +182,7 @@ void goes_on(Server& server, const Identity& running) {
 TEST_CASE("640 workers that wait for their start hold up nobody, and all start") {
   constexpr std::uint32_t kJobs = 10;
   constexpr std::uint32_t kWorkers = 64;
-  Server server;
+  WaitingServer server;
   const Identity running = server.members("running", 1)[0];
   server.connect(running);
   std::vector<std::unique_ptr<control::Rendezvous::Stub>> stubs;
@@ -197,7 +197,7 @@ TEST_CASE("640 workers that wait for their start hold up nobody, and all start")
       starts.send(*stubs.back(), start_of(member));
     }
   }
-  REQUIRE(eventually([&] { return server.table.starts.waiting() == kJobs * kWorkers; }));
+  REQUIRE(becomes_true([&] { return server.table.starts.waiting() == kJobs * kWorkers; }));
   goes_on(server, running);
   CHECK(starts.left() == kJobs * kWorkers);
   for (const auto& members : jobs) {
@@ -207,7 +207,7 @@ TEST_CASE("640 workers that wait for their start hold up nobody, and all start")
 }
 
 TEST_CASE("600 starts of one member are one that waits, and the others are told so") {
-  Server server;
+  WaitingServer server;
   const auto members = server.members("demo", 2);
   const auto stub = control::Rendezvous::NewStub(server.channel());
   Starts starts(&control::Rendezvous::Stub::AsyncStart);
@@ -224,7 +224,7 @@ TEST_CASE("600 starts of one member are one that waits, and the others are told 
 }
 
 TEST_CASE("600 snapshots of one tenant are a few that wait, the others are refused with figures") {
-  Server server;
+  WaitingServer server;
   const Identity running = server.members("running", 1)[0];
   server.connect(running);
   std::vector<std::unique_ptr<control::Snapshots::Stub>> stubs;
@@ -266,7 +266,7 @@ TEST_CASE("600 snapshots of one tenant are a few that wait, the others are refus
 TEST_CASE("snapshots that wait hold no thread: 80 of 20 tenants wait beside each other") {
   constexpr std::size_t kTenants = 20;
   constexpr std::size_t kOfTenant = 4;
-  Server server;
+  WaitingServer server;
   const auto stub = control::Snapshots::NewStub(server.channel());
   Takes takes(&control::Snapshots::Stub::AsyncTake);
   for (std::size_t i = 0; i < kTenants; ++i) {

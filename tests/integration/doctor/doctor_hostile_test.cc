@@ -36,12 +36,12 @@ const Limits kPatient{.connect = testing::kHangGuard,
 constexpr milliseconds kShort(50);
 
 // Patient but for one of its limits.
-ListenOptions listener_with(milliseconds limit, milliseconds Limits::*which) {
+ListenOptions hostile_listener(milliseconds limit, milliseconds Limits::*which) {
   ListenOptions options{.address = {}, .paths = {}, .choices = {}, .limits = kPatient};
   options.limits.*which = limit;
   return options;
 }
-ListenOptions patient_listener() { return listener_with(testing::kHangGuard, &Limits::message); }
+ListenOptions patient_listener() { return hostile_listener(testing::kHangGuard, &Limits::message); }
 
 UniqueFd connected(const Address& address) {
   UniqueFd socket = std::move(*connect_to(address, kPatient));
@@ -65,7 +65,7 @@ std::shared_ptr<grpc::Channel> plain_channel(const Address& address) {
   return grpc::CreateChannel(to_string(address), grpc::InsecureChannelCredentials());
 }
 
-MeetOptions peer_of(const Address& address) {
+MeetOptions hostile_peer_of(const Address& address) {
   return {.address = address, .paths = {}, .choices = {}, .seconds = 0.02, .limits = kPatient};
 }
 
@@ -73,7 +73,7 @@ MeetOptions peer_of(const Address& address) {
 std::unique_ptr<DoctorClient> admitted(const Address& address) {
   const auto deadline = Clock::now() + testing::kHangGuard;
   while (true) {
-    auto client = DoctorClient::create(peer_of(address));
+    auto client = DoctorClient::create(hostile_peer_of(address));
     if (client) return std::move(*client);
     PHUB_CHECK(Clock::now() < deadline, "the listener is free in time");
   }
@@ -113,7 +113,7 @@ Meeting meet_with(const std::function<void(UniqueFd)>& then,
     UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     then(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   });
-  MeetOptions options = peer_of({.host = "127.0.0.1", .port = ntohs(name.sin_port)});
+  MeetOptions options = hostile_peer_of({.host = "127.0.0.1", .port = ntohs(name.sin_port)});
   options.limits.message = message;
   Meeting meeting = meet(options);
   stranger.join();
@@ -155,7 +155,7 @@ TEST_CASE("strangers cost a peer nothing, however many") {
 }
 
 TEST_CASE("a stranger that stays silent is closed in time") {
-  DoctorListener listener(listener_with(kShort, &Limits::greeting));
+  DoctorListener listener(hostile_listener(kShort, &Limits::greeting));
   const UniqueFd silent = connected(listener.address());
   check_closed(silent);
   const UniqueFd half = connected(listener.address());
@@ -179,7 +179,7 @@ TEST_CASE("another protocol is told apart on both sides") {
                           .RegisterService(&other)
                           .BuildAndStart();
   const Meeting meeting =
-      meet(peer_of({.host = "127.0.0.1", .port = static_cast<std::uint16_t>(port)}));
+      meet(hostile_peer_of({.host = "127.0.0.1", .port = static_cast<std::uint16_t>(port)}));
   CHECK(meeting.met.code() == Code::kFailedPrecondition);
   CHECK_THAT(meeting.met.message(), Contains("version"));
 }
@@ -187,7 +187,7 @@ TEST_CASE("another protocol is told apart on both sides") {
 TEST_CASE("a second peer is told who is measuring, and has no part in it") {
   DoctorListener listener(patient_listener());
   const auto first = admitted(listener.address());
-  const Meeting second = meet(peer_of(listener.address()));
+  const Meeting second = meet(hostile_peer_of(listener.address()));
   CHECK(second.met.code() == Code::kResourceExhausted);
   CHECK_THAT(second.met.message(), Contains("busy with 127.0.0.1"));
   grpc::ClientContext context;
@@ -198,7 +198,7 @@ TEST_CASE("a second peer is told who is measuring, and has no part in it") {
 }
 
 TEST_CASE("a peer that says nothing more ends its meeting only") {
-  DoctorListener listener(listener_with(kShort, &Limits::message));
+  DoctorListener listener(hostile_listener(kShort, &Limits::message));
   const auto silent = admitted(listener.address());
   check_serves(listener.address());
   CHECK_FALSE(silent->call(&Stub::AsyncLeave, Nothing()));
@@ -208,7 +208,7 @@ TEST_CASE("a peer that says nothing more ends its meeting only") {
 }
 
 TEST_CASE("a meeting that takes too long is ended, whatever its peer asks") {
-  DoctorListener listener(listener_with(kShort, &Limits::meeting));
+  DoctorListener listener(hostile_listener(kShort, &Limits::meeting));
   const auto stays = admitted(listener.address());
   std::jthread asks([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) (void)stays->call(&Stub::AsyncClose, Nothing());
@@ -222,7 +222,7 @@ TEST_CASE("a meeting that takes too long is ended, whatever its peer asks") {
 }
 
 TEST_CASE("a peer that goes while its connection is waited for ends its meeting only") {
-  DoctorListener listener(listener_with(kShort, &Limits::message));
+  DoctorListener listener(hostile_listener(kShort, &Limits::message));
   const auto goes = admitted(listener.address());
   const auto call = goes->start(&Stub::AsyncConnect, Nothing());
   call->context.TryCancel();
@@ -244,7 +244,7 @@ TEST_CASE("a peer that asks for nonsense is told so") {
 }
 
 TEST_CASE("a connection to be measured that never comes, or with another token, is given up") {
-  ListenOptions options = listener_with(kShort, &Limits::connect);
+  ListenOptions options = hostile_listener(kShort, &Limits::connect);
   options.limits.greeting = milliseconds(1000);
   DoctorListener listener(options);
   const auto peer = admitted(listener.address());
@@ -260,7 +260,7 @@ TEST_CASE("a connection to be measured that never comes, or with another token, 
 }
 
 TEST_CASE("a peer whose measured connection is silent ends its block only") {
-  DoctorListener listener(listener_with(kShort, &Limits::silence));
+  DoctorListener listener(hostile_listener(kShort, &Limits::silence));
   const auto peer = admitted(listener.address());
   const UniqueFd data = connect_measured(*peer, listener.address());
   CHECK_THAT(refusal_of(*peer, 3), Contains("nothing came"));

@@ -24,8 +24,8 @@ constexpr std::uint64_t kNever = 1000;  // a round that nobody gets to
 constexpr std::uint64_t kMebibyte = 1U << 20;
 
 // A server with a state folder and no tokens.
-struct Place {
-  explicit Place(std::uint32_t snapshots_kept = 3) {
+struct MemberPlace {
+  explicit MemberPlace(std::uint32_t snapshots_kept = 3) {
     spdlog::set_level(spdlog::level::off);
     server::DaemonOptions options;
     options.data_plane.cores = 1;
@@ -65,7 +65,7 @@ struct Place {
 
 // The only worker of the job "demo", which the server holds; it never trains.
 struct Member {
-  explicit Member(Place& at, std::uint64_t elements = 1000, const std::string& tenant = "")
+  explicit Member(MemberPlace& at, std::uint64_t elements = 1000, const std::string& tenant = "")
       : place(at) {
     control::JoinRequest join;
     join.set_host("here");
@@ -109,7 +109,7 @@ struct Member {
     control::TakeReply reply;
     return ask(*place.rendezvous, "", &control::Rendezvous::Stub::Snapshot, request, reply);
   }
-  Place& place;
+  MemberPlace& place;
   control::JoinReply joined;
 };
 
@@ -126,7 +126,7 @@ bool eventually(const Condition& condition) {
 }  // namespace
 
 TEST_CASE("a snapshot is refused to who is no member, and the refusal is audited") {
-  Place place;
+  MemberPlace place;
   const Member member(place);
   for (const auto& [secret, job_id] : {std::pair(std::string(32, 'x'), member.joined.job_id()),
                                        std::pair(std::string("short"), member.joined.job_id()),
@@ -143,7 +143,7 @@ TEST_CASE("a snapshot is refused to who is no member, and the refusal is audited
 }
 
 TEST_CASE("a snapshot of a job that has ended is refused with why it did, and audited") {
-  Place place;
+  MemberPlace place;
   const Member member(place);
   control::CloseJobRequest close;
   close.set_name("demo");
@@ -156,7 +156,7 @@ TEST_CASE("a snapshot of a job that has ended is refused with why it did, and au
 }
 
 TEST_CASE("a worker's snapshot that its tenant's quota has no room for is refused and audited") {
-  Place place;
+  MemberPlace place;
   control::CreateTenantRequest request;
   request.set_name("red");
   request.mutable_quotas()->set_memory_mib(4);
@@ -175,7 +175,7 @@ TEST_CASE("a worker's snapshot that its tenant's quota has no room for is refuse
 TEST_CASE("a snapshot is given up when whoever asked for it goes away") {
   for (const bool by_worker : {true, false}) {
     INFO("by worker: " << by_worker);
-    Place place;
+    MemberPlace place;
     const Member member(place);
     grpc::ClientContext context;
     auto asked = std::async(std::launch::async, [&] {
@@ -207,7 +207,7 @@ TEST_CASE("a snapshot is given up when whoever asked for it goes away") {
 
 // Nobody gets to another round, so one that is still to come never ends.
 TEST_CASE("phubctl takes a job at rest on two servers at the round that it is in") {
-  std::array<Place, 2> places;
+  std::array<MemberPlace, 2> places;
   const std::array<std::string, 2> addresses = {places[0].server->address(),
                                                 places[1].server->address()};
   const ClientOptions job{.servers = {addresses[0], addresses[1]},
@@ -225,7 +225,7 @@ TEST_CASE("phubctl takes a job at rest on two servers at the round that it is in
   });
   INFO(status.message());
   REQUIRE(status.ok());
-  for (Place& place : places) {
+  for (MemberPlace& place : places) {
     control::ListSnapshotsReply reply;
     const control::ListSnapshotsRequest all;
     REQUIRE(ask(*place.snapshots, "", &Snapshots::Stub::List, all, reply).ok());
@@ -235,7 +235,7 @@ TEST_CASE("phubctl takes a job at rest on two servers at the round that it is in
 }
 
 TEST_CASE("snapshots that a worker asks for do not push out an administrator's") {
-  Place place(/*snapshots_kept=*/1);
+  MemberPlace place(/*snapshots_kept=*/1);
   const ClientOptions job{.servers = {place.server->address()},
                           .job = {.name = "demo", .workers = 1, .rule = RuleKind::kMomentum},
                           .timeout = kLong};

@@ -17,7 +17,7 @@
 namespace phub::train {
 namespace {
 
-constexpr std::uint32_t kWorkers = 2;
+constexpr std::uint32_t kResumedWorkers = 2;
 
 struct Training {
   const TestServer& server;
@@ -30,17 +30,17 @@ struct Training {
 };
 
 // Returns what each worker was told.
-std::vector<std::string> train_together(const Training& training) {
-  std::vector<Status> statuses(kWorkers);
-  std::vector<std::string> notes(kWorkers);
+std::vector<std::string> resume_together(const Training& training) {
+  std::vector<Status> statuses(kResumedWorkers);
+  std::vector<std::string> notes(kResumedWorkers);
   std::vector<std::thread> threads;
-  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+  for (std::uint32_t w = 0; w < kResumedWorkers; ++w) {
     threads.emplace_back([&, w] {
       SessionOptions options = testing::small_session();
       options.update.momentum = 0.0F;
       options.epochs = 10;
       options.max_steps = training.steps;
-      options.workers = kWorkers;
+      options.workers = kResumedWorkers;
       options.evaluate = false;
       options.checkpoint = {.path = training.checkpoint,
                             .every_steps = training.every_steps,
@@ -49,7 +49,7 @@ std::vector<std::string> train_together(const Training& training) {
       options.note = [&notes, w](std::string_view note) { notes[w] += note; };
       const ClientOptions client{
           .servers = {training.server.address()},
-          .job = {.name = "resumed", .workers = kWorkers, .rule = RuleKind::kSgd},
+          .job = {.name = "resumed", .workers = kResumedWorkers, .rule = RuleKind::kSgd},
           .worker_index = static_cast<std::int32_t>(w),
           .compress = training.compress};
       const auto result = run_session(
@@ -91,25 +91,25 @@ TEST_CASE("a compressed training that was resumed ends with the bits of one that
                                  .warm_up_rounds = 10},
                     .checkpoint = folder.path / "whole.safetensors",
                     .steps = kEnd};
-  CHECK(train_together(training) == std::vector<std::string>(kWorkers));
+  CHECK(resume_together(training) == std::vector<std::string>(kResumedWorkers));
   const auto whole = model_in(training.checkpoint);
 
   training.checkpoint = folder.path / "part.safetensors";
   training.steps = kStop;
-  train_together(training);
+  resume_together(training);
   CHECK_FALSE(model_in(training.checkpoint) == whole);
-  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+  for (std::uint32_t w = 0; w < kResumedWorkers; ++w) {
     CHECK(std::filesystem::exists(residual_path(training.checkpoint, kStop, w)));
   }
   training.resume = training.checkpoint;
   training.steps = kEnd;
   training.checkpoint = folder.path / "resumed.safetensors";
-  CHECK(train_together(training) == std::vector<std::string>(kWorkers));
+  CHECK(resume_together(training) == std::vector<std::string>(kResumedWorkers));
   CHECK(model_in(training.checkpoint) == whole);
 
   // As a checkpoint of another program or an older one is: it goes on, and says without what.
   std::filesystem::remove(residual_path(training.resume, kStop, 1));
-  const auto notes = train_together(training);
+  const auto notes = resume_together(training);
   CHECK(notes[0].empty());
   CHECK_THAT(notes[1], Catch::Contains("train.resume: no ") && Catch::Contains("worker-1") &&
                            Catch::Contains("without what was kept back"));
@@ -117,8 +117,8 @@ TEST_CASE("a compressed training that was resumed ends with the bits of one that
 
   // The job had more workers than it has.
   std::filesystem::copy_file(residual_path(training.resume, kStop, 0),
-                             residual_path(training.resume, kStop, kWorkers));
-  const auto told = train_together(training);
+                             residual_path(training.resume, kStop, kResumedWorkers));
+  const auto told = resume_together(training);
   CHECK_THAT(told[0], Catch::Contains("the job has 2 workers now") && Catch::Contains("worker-2") &&
                           Catch::Contains("is dropped"));
 }
@@ -130,16 +130,16 @@ TEST_CASE("what was kept back for another checkpoint is left out, and its user i
                     .compress = {.encoding = Encoding::kInt8, .dense_below = 100},
                     .checkpoint = folder.path / "one.safetensors",
                     .steps = 4};
-  train_together(training);
+  resume_together(training);
   training.checkpoint = folder.path / "other.safetensors";
   training.compress.encoding = Encoding::kInt4;
-  train_together(training);
+  resume_together(training);
   std::filesystem::copy_file(residual_path(folder.path / "one.safetensors", 4, 0),
                              residual_path(training.checkpoint, 4, 0),
                              std::filesystem::copy_options::overwrite_existing);
   training.resume = training.checkpoint;
   training.steps = 6;
-  const auto notes = train_together(training);
+  const auto notes = resume_together(training);
   CHECK_THAT(notes[0], Catch::Contains("is of other parameters"));
   CHECK(notes[1].empty());
 }
@@ -153,7 +153,7 @@ TEST_CASE("a compressed training goes on from each of the checkpoints that staye
                     .steps = 8,
                     .every_steps = 2,
                     .last = 4};
-  train_together(training);
+  resume_together(training);
   const auto whole = model_in(training.checkpoint);
   for (const std::uint64_t step : {2U, 4U, 6U}) {
     CAPTURE(step);
@@ -161,7 +161,7 @@ TEST_CASE("a compressed training goes on from each of the checkpoints that staye
     rest.resume = step_path(training.checkpoint, step);
     rest.checkpoint = folder.path / "rest.safetensors";
     rest.every_steps = 0;
-    CHECK(train_together(rest) == std::vector<std::string>(kWorkers));
+    CHECK(resume_together(rest) == std::vector<std::string>(kResumedWorkers));
     CHECK(model_in(rest.checkpoint) == whole);
   }
 }
@@ -174,8 +174,8 @@ TEST_CASE("of what is kept back the files of the last two checkpoints stay") {
                           .checkpoint = folder.path / "m.safetensors",
                           .steps = 8,
                           .every_steps = 2};
-  train_together(training);
-  for (std::uint32_t w = 0; w < kWorkers; ++w) {
+  resume_together(training);
+  for (std::uint32_t w = 0; w < kResumedWorkers; ++w) {
     for (const std::uint64_t step : {2U, 4U, 6U, 8U}) {
       CHECK(std::filesystem::exists(residual_path(training.checkpoint, step, w)) == (step >= 6));
     }
@@ -187,7 +187,7 @@ TEST_CASE("a training that is not compressed keeps nothing back") {
   const TemporaryDirectory folder;
   const Training training{
       .server = *server, .compress = {}, .checkpoint = folder.path / "m.safetensors", .steps = 2};
-  train_together(training);
+  resume_together(training);
   CHECK_FALSE(std::filesystem::exists(residual_path(training.checkpoint, 2, 0)));
 }
 

@@ -59,7 +59,7 @@ class Worker {
   phub_client* client_ = nullptr;
 };
 
-inline const std::vector<phub_key> kKeys = {
+inline const std::vector<phub_key> kCKeys = {
     {.name = "a", .elements = 3, .weight_decay = 0.0F, .exclude_from_lars = 0},
     {.name = "b", .elements = 5, .weight_decay = 0.0F, .exclude_from_lars = 0}};
 
@@ -80,7 +80,7 @@ struct Place {
         Named own = options;
         own["worker_index"] = std::to_string(index);
         const Worker worker(own);
-        if (phub_register_keys(worker, kKeys.data(), kKeys.size()) != 0) {
+        if (phub_register_keys(worker, kCKeys.data(), kCKeys.size()) != 0) {
           wrong[index] = worker.error();
         } else if (phub_worker_index(worker) != index || phub_workers(worker) != kWorkers) {
           wrong[index] = "another index";

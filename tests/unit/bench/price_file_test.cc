@@ -35,7 +35,7 @@ std::string replaced(const std::string& what, const std::string& by) {
   return text.replace(at, what.size(), by);
 }
 
-std::string error_of(const std::string& text) {
+std::string file_error(const std::string& text) {
   const Result<PriceFile> prices = parse_price_file(text, "f.textproto");
   if (prices) return "";
   CHECK(prices.error().code() == Code::kInvalidArgument);
@@ -74,7 +74,7 @@ std::string measured_error(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a price file that is right is read") { CHECK(error_of(kFile) == ""); }
+TEST_CASE("a price file that is right is read") { CHECK(file_error(kFile) == ""); }
 
 TEST_CASE("words with what a terminal obeys are refused by their field") {
   struct Word {
@@ -93,12 +93,12 @@ TEST_CASE("words with what a terminal obeys are refused by their field") {
                 "measured.source"},
        }) {
     CAPTURE(word.by);
-    const std::string error = error_of(replaced(word.what, word.by));
+    const std::string error = file_error(replaced(word.what, word.by));
     CHECK_THAT(error, Catch::Matchers::Contains(word.named));
     CHECK_THAT(error, Catch::Matchers::Contains("control character"));
   }
-  CHECK(error_of(replaced("name: \"all\"", "name: \"\\377\"")) != "");
-  CHECK(error_of(replaced("name: \"all\"", "name: \"K\u00f6ln \\\"2\\\"\"")) == "");
+  CHECK(file_error(replaced("name: \"all\"", "name: \"\\377\"")) != "");
+  CHECK(file_error(replaced("name: \"all\"", "name: \"K\u00f6ln \\\"2\\\"\"")) == "");
 }
 
 TEST_CASE("a price file that is wrong names its line, the field and the cure") {
@@ -143,7 +143,7 @@ TEST_CASE("a price file that is wrong names its line, the field and the cure") {
   };
   for (const Wrong& wrong : all) {
     INFO(wrong.what << " -> " << wrong.by);
-    const std::string error = error_of(replaced(wrong.what, wrong.by));
+    const std::string error = file_error(replaced(wrong.what, wrong.by));
     CAPTURE(error);
     CHECK(error.starts_with(wrong.place));
     CHECK(error.find(wrong.words) != std::string::npos);
@@ -154,10 +154,10 @@ TEST_CASE("a deployment needs a figure, or a workload to predict from") {
   const std::size_t begin = kFile.find("workload");
   const std::size_t end = kFile.find("deployment");
   const std::string without = kFile.substr(0, begin) + kFile.substr(end);
-  CHECK(error_of(without).find("\"all\" has no throughput") != std::string::npos);
+  CHECK(file_error(without).find("\"all\" has no throughput") != std::string::npos);
   const std::string measured = without.substr(0, without.rfind('}')) +
                                "  measured { samples_per_second: 7 source: \"a test\" }\n}\n";
-  CHECK(error_of(measured) == "");
+  CHECK(file_error(measured) == "");
 }
 
 TEST_CASE("a measured number replaces what the file says") {

@@ -33,7 +33,7 @@ std::string refusal(std::string_view text) {
   return scenario.error().message();
 }
 
-const RackLink& link(const Fabric& fabric, std::string_view name) {
+const RackLink& link_named(const Fabric& fabric, std::string_view name) {
   const auto found = std::find_if(fabric.links.begin(), fabric.links.end(),
                                   [name](const RackLink& link) { return link.name == name; });
   REQUIRE(found != fabric.links.end());
@@ -141,9 +141,9 @@ TEST_CASE("in one rack each worker's link carries the payload, the server's all 
       scenario_of("racks { workers: 8 servers: 1 } links { worker_mbit: 100 server_factor: 4 }"),
       10 * kMega);
   REQUIRE(fabric.links.size() == 9);
-  CHECK(link(fabric, "r0w7").up_bytes == 10 * kMega);
-  CHECK(link(fabric, "r0s0").down_bytes == 80 * kMega);
-  CHECK(link(fabric, "r0s0").mbit == 400);
+  CHECK(link_named(fabric, "r0w7").up_bytes == 10 * kMega);
+  CHECK(link_named(fabric, "r0s0").down_bytes == 80 * kMega);
+  CHECK(link_named(fabric, "r0s0").mbit == 400);
   CHECK(bounding_link(fabric).name == "r0s0");
   CHECK(least_seconds(bounding_link(fabric)) == Approx(80 * kMega / (400 * kBytesPerMbit)));
 }
@@ -153,20 +153,20 @@ TEST_CASE("over two racks the uplinks bind as the cost model says") {
   const double payload = 10 * kMega;
   const Fabric fabric = two_racks(payload);
   REQUIRE(fabric.links.size() == 12);
-  CHECK(link(fabric, "r0 uplink").mbit == 100);
+  CHECK(link_named(fabric, "r0 uplink").mbit == 100);
   CHECK(bounding_link(fabric).name == "r0 uplink");
   CHECK(least_seconds(bounding_link(fabric)) ==
         Approx(2 * 4 * payload * (2 - 1) / (2 * 100 * kBytesPerMbit)));
-  CHECK(least_seconds(link(fabric, "r0w0")) == Approx(payload / (100 * kBytesPerMbit)));
-  CHECK(least_seconds(link(fabric, "r1s0")) == Approx(4 * payload / (400 * kBytesPerMbit)));
+  CHECK(least_seconds(link_named(fabric, "r0w0")) == Approx(payload / (100 * kBytesPerMbit)));
+  CHECK(least_seconds(link_named(fabric, "r1s0")) == Approx(4 * payload / (400 * kBytesPerMbit)));
 }
 
 TEST_CASE("an uplink's own rate goes before the oversubscription") {
   const Fabric fabric =
       plan_fabric(scenario_of("racks { workers: 2 } racks { servers: 1 uplink_mbit: 300 }"), kMega);
-  CHECK(link(fabric, "r0 uplink").mbit == 200);
-  CHECK(link(fabric, "r1 uplink").mbit == 300);
-  CHECK(link(fabric, "r1 uplink").down_bytes == 2 * kMega);
+  CHECK(link_named(fabric, "r0 uplink").mbit == 200);
+  CHECK(link_named(fabric, "r1 uplink").mbit == 300);
+  CHECK(link_named(fabric, "r1 uplink").down_bytes == 2 * kMega);
 }
 
 TEST_CASE(

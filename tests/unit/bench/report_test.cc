@@ -38,7 +38,7 @@ std::string page_with(const std::string& text, const std::string& name = "f.json
   return html_of("Run", {file});
 }
 
-std::size_t count(const std::string& text, const std::string& what) {
+std::size_t times_in(const std::string& text, const std::string& what) {
   std::size_t found = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
     ++found;
@@ -122,10 +122,10 @@ TEST_CASE("an exchange has its median, range and ratio, and a line over the work
   const std::string one = page_with(kExchange);
   CHECK_THAT(one, Contains(">measured<") && Contains("2.00 ms") && Contains("1.00 ms") &&
                       Contains("4.00 ms") && Contains("class=\"range\""));
-  CHECK(count(one, "<polyline") == 0);
+  CHECK(times_in(one, "<polyline") == 0);
   const std::string two = page_with(std::string(kExchange) + "\n" + with_workers(kExchange, 8));
-  CHECK(count(two, "<polyline") == 1);
-  CHECK(count(two, "<circle") == 2);
+  CHECK(times_in(two, "<polyline") == 1);
+  CHECK(times_in(two, "<circle") == 2);
 }
 
 TEST_CASE("figures keep whether they were measured or predicted") {
@@ -154,8 +154,8 @@ TEST_CASE("measures with a bar have their median, range, limit and verdict") {
       "\n"
       R"({"bench":"tenants","measure":"busy, %","transport":"tcp","bar":"","median":50,"min":50,"max":50,"met":true})");
   CHECK_THAT(tenants, Contains("tcp: loss, %") && Contains("&lt;= 5") && Contains("-2.5"));
-  CHECK(count(tenants, "class=\"limit\"") == 1);
-  CHECK(count(tenants, "<span>yes</span>") == 1);  // what has no bar is not judged
+  CHECK(times_in(tenants, "class=\"limit\"") == 1);
+  CHECK(times_in(tenants, "<span>yes</span>") == 1);  // what has no bar is not judged
 }
 
 TEST_CASE("a connection's bandwidth and latency are pictures of their own") {
@@ -164,7 +164,7 @@ TEST_CASE("a connection's bandwidth and latency are pictures of their own") {
       "\n"
       R"({"bench":"transport","system":"phub","transport":"tcp","measure":"latency","seconds_p50":2e-5})");
   CHECK_THAT(page, Contains("3.5 GB/s") && Contains("20.0 us"));
-  CHECK(count(page, "<figure>") == 2);
+  CHECK(times_in(page, "<figure>") == 2);
 }
 
 TEST_CASE("a profile shows its longest layers and all in a table") {
@@ -233,7 +233,7 @@ TEST_CASE("a training's steps are thinned, its epochs are rows") {
   CHECK_THAT(page, Contains("97.5 %") && Contains("25.0 %") && Contains("the mean of some"));
   const std::size_t line = page.find("points=\"");
   const std::string points = page.substr(line, page.find('"', line + 8) - line);
-  CHECK(count(points, ",") == 200);
+  CHECK(times_in(points, ",") == 200);
 }
 
 TEST_CASE("the processor is what lscpu said") {
@@ -299,9 +299,9 @@ TEST_CASE("nobody's text becomes markup") {
       recognise("p", "<svg xmlns='x' onload='alert(2)'><script>alert(3)</script>\"></svg>");
   const std::string page = html_of("Run " + evil, {file, picture});
   CHECK_THAT(page, !Contains("<script") && !Contains("<img src=x") && !Contains("onload="));
-  CHECK(count(page, "<style>") == 1);
-  CHECK(count(page, "</style>") == 1);
-  CHECK(count(page, "<img ") == 1);
+  CHECK(times_in(page, "<style>") == 1);
+  CHECK(times_in(page, "</style>") == 1);
+  CHECK(times_in(page, "<img ") == 1);
   CHECK_THAT(page, Contains("default-src 'none'"));
 }
 

@@ -23,7 +23,7 @@ Network bare(std::uint32_t workers) {
   return {.workers = workers, .alpha = 0.0, .worker_rate = kRate, .chunk_bytes = 1.0};
 }
 
-double seconds_of(Shape shape, const Network& network, double bytes = kModel) {
+double shape_seconds(Shape shape, const Network& network, double bytes = kModel) {
   return exchange_of(shape, network).seconds(bytes);
 }
 
@@ -42,12 +42,12 @@ TEST_CASE("a link takes alpha + beta * bytes, a ring 2(N-1) alpha + 2(N-1)/N byt
   Network network = bare(8);
   network.alpha = 5.23e-4;  // fitted to 10 GbE and 8 workers
   network.worker_rate = 1 / 8.57e-10;
-  CHECK(seconds_of(Shape::kLink, network) == Approx(5.23e-4 + 8.57e-10 * kModel));
-  CHECK(seconds_of(Shape::kRing, network) ==
+  CHECK(shape_seconds(Shape::kLink, network) == Approx(5.23e-4 + 8.57e-10 * kModel));
+  CHECK(shape_seconds(Shape::kRing, network) ==
         Approx(2 * 7 * 5.23e-4 + 2 * 7.0 / 8.0 * 8.57e-10 * kModel));
   network.rack_workers = 4;
   network.uplink_rate = network.worker_rate / 2;
-  CHECK(seconds_of(Shape::kRing, network) ==
+  CHECK(shape_seconds(Shape::kRing, network) ==
         Approx(2 * 7 * 5.23e-4 + 4 * 7.0 / 8.0 * 8.57e-10 * kModel));
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("sharded over racks takes max(M/Bw, NM/Bp, 2NM(r-1)/(r Bc))") {
         const double r = racks;
         const double expected = std::max({kModel / kRate, 4 * kModel / network.server_rate,
                                           2 * 4 * kModel * (r - 1) / (r * network.uplink_rate)});
-        CHECK(seconds_of(Shape::kSharded, network) == Approx(expected).epsilon(1e-5));
+        CHECK(shape_seconds(Shape::kSharded, network) == Approx(expected).epsilon(1e-5));
       }
     }
   }
@@ -75,7 +75,7 @@ TEST_CASE("hierarchical takes no less than max(M/Bw, NM/Bp, 2M(r-1)/(r min(Bc,Bp
         const double bound =
             std::max({kModel / kRate, 4 * kModel / network.server_rate,
                       across / std::min(network.uplink_rate, network.server_rate)});
-        const double seconds = seconds_of(Shape::kHierarchical, network);
+        const double seconds = shape_seconds(Shape::kHierarchical, network);
         CHECK(seconds >= bound * (1 - 1e-9));
         // A server's NIC carries both: the bound is met where that does not matter.
         const double server = (4 * kModel + across) / network.server_rate;
@@ -90,7 +90,7 @@ TEST_CASE("bytes on an uplink: hierarchical has N times fewer than flat") {
   network.rack_workers = 4;
   network.uplink_rate = kRate / 100;  // nothing else counts
   network.server_rate = 1e12;
-  CHECK(seconds_of(Shape::kSharded, network) / seconds_of(Shape::kHierarchical, network) ==
+  CHECK(shape_seconds(Shape::kSharded, network) / shape_seconds(Shape::kHierarchical, network) ==
         Approx(4.0).epsilon(1e-4));
 }
 
@@ -99,10 +99,10 @@ TEST_CASE("one rack: hierarchical is sharded, and colocated moves 2M(N-1)/N each
     Network network = bare(workers);
     network.alpha = 1e-4;
     network.chunk_bytes = 32768;
-    CHECK(seconds_of(Shape::kHierarchical, network) ==
-          Approx(seconds_of(Shape::kSharded, network)));
+    CHECK(shape_seconds(Shape::kHierarchical, network) ==
+          Approx(shape_seconds(Shape::kSharded, network)));
     network = bare(workers);
-    CHECK(seconds_of(Shape::kColocated, network) ==
+    CHECK(shape_seconds(Shape::kColocated, network) ==
           Approx(2 * kModel * (workers - 1) / workers / kRate).margin(1e-6).epsilon(1e-4));
   }
 }
@@ -111,16 +111,16 @@ TEST_CASE("k colours are k times as fast as one k-ary tree, and move 2M at each 
   for (const std::uint32_t k : {2U, 4U}) {
     Network network = bare(k * k * 4 + 1);  // whole trees: N = 1 mod k
     network.colours = k;
-    CHECK(seconds_of(Shape::kTree, network) == Approx(2 * k * kModel / kRate).epsilon(1e-4));
-    CHECK(seconds_of(Shape::kMulticolour, network) == Approx(2 * kModel / kRate).epsilon(1e-4));
+    CHECK(shape_seconds(Shape::kTree, network) == Approx(2 * k * kModel / kRate).epsilon(1e-4));
+    CHECK(shape_seconds(Shape::kMulticolour, network) == Approx(2 * kModel / kRate).epsilon(1e-4));
   }
 }
 
 TEST_CASE("a tree's latency is 2 log_k(N) hops, a ring's 2(N-1)") {
   Network network{.workers = 1 + 4 + 16, .colours = 4, .alpha = 1.0, .worker_rate = 1e15};
-  CHECK(seconds_of(Shape::kTree, network, 1.0) == Approx(2 * 2.0));
-  CHECK(seconds_of(Shape::kMulticolour, network, 1.0) == Approx(2 * 2.0));
-  CHECK(seconds_of(Shape::kRing, network, 1.0) == Approx(2 * 20.0));
+  CHECK(shape_seconds(Shape::kTree, network, 1.0) == Approx(2 * 2.0));
+  CHECK(shape_seconds(Shape::kMulticolour, network, 1.0) == Approx(2 * 2.0));
+  CHECK(shape_seconds(Shape::kRing, network, 1.0) == Approx(2 * 20.0));
 }
 
 TEST_CASE("interior nodes of colours are disjoint where N is 0 or 1 mod k") {
@@ -173,7 +173,7 @@ TEST_CASE("every shape agrees with its packets, sent one by one") {
       const Network network = network_of(each);
       const double bytes = static_cast<double>(each.chunks) * network.chunk_bytes;
       const double simulated = played(shape, network, bytes);
-      const double predicted = seconds_of(shape, network, bytes);
+      const double predicted = shape_seconds(shape, network, bytes);
       CAPTURE(name_of(shape), each.workers, each.rack_workers, each.chunks, simulated, predicted);
       CHECK(predicted == Approx(simulated).epsilon(0.10));
     }
@@ -185,7 +185,7 @@ TEST_CASE(
   const Network network = network_of({8, 4, 1, 1.0, 1.0, 1e-4, 192});
   const double bytes = 192 * network.chunk_bytes;
   const double simulated = played(Shape::kHierarchical, network, bytes);
-  const double predicted = seconds_of(Shape::kHierarchical, network, bytes);
+  const double predicted = shape_seconds(Shape::kHierarchical, network, bytes);
   CHECK(exchange_of(Shape::kHierarchical, network).bound == "server NIC");
   CHECK(predicted <= simulated);
   CHECK(predicted >= simulated * 5 / 6);
@@ -215,17 +215,17 @@ TEST_CASE("racks that are listed and alike are as racks that are counted") {
   listed.racks_uplinks.assign(3, counted.uplink_rate);
   for (const Shape shape : {Shape::kSharded, Shape::kColocated, Shape::kHierarchical, Shape::kRing,
                             Shape::kTree, Shape::kMulticolour}) {
-    CHECK(seconds_of(shape, listed) == Approx(seconds_of(shape, counted)));
+    CHECK(shape_seconds(shape, listed) == Approx(shape_seconds(shape, counted)));
   }
 }
 
 TEST_CASE("racks that are joined have a job's shapes: of two all are one, of more they differ") {
   const Network two = racks_of_four(2, 1.5, 4.0);
   for (const Shape shape : {Shape::kRackChain, Shape::kRackMulticolour}) {
-    CHECK(seconds_of(shape, two) == Approx(seconds_of(Shape::kHierarchical, two)));
+    CHECK(shape_seconds(shape, two) == Approx(shape_seconds(Shape::kHierarchical, two)));
     Network one = two;
     one.rack_workers = 0;
-    CHECK(seconds_of(shape, one) == Approx(seconds_of(Shape::kHierarchical, one)));
+    CHECK(shape_seconds(shape, one) == Approx(shape_seconds(Shape::kHierarchical, one)));
     CHECK(exchange_of(shape, two).is_streamed);
     CHECK(exchange_of(shape, two).has_servers);
   }
@@ -282,7 +282,7 @@ TEST_CASE("racks that differ agree with their packets, sent one by one") {
     for (const Network& network : networks) {
       const double bytes = 180 * network.chunk_bytes;
       const double simulated = played(shape, network, bytes);
-      const double predicted = seconds_of(shape, network, bytes);
+      const double predicted = shape_seconds(shape, network, bytes);
       CAPTURE(name_of(shape), network.racks_workers, simulated, predicted);
       CHECK(predicted == Approx(simulated).epsilon(0.10));
     }
@@ -326,8 +326,8 @@ TEST_CASE("a million workers are predicted as well as ten") {
   const Network network{.workers = 1'000'000, .rack_workers = 40};
   for (const Shape shape : {Shape::kRing, Shape::kSharded, Shape::kColocated, Shape::kHierarchical,
                             Shape::kTree, Shape::kMulticolour}) {
-    CHECK(std::isfinite(seconds_of(shape, network)));
-    CHECK(seconds_of(shape, network) > kModel / network.worker_rate);
+    CHECK(std::isfinite(shape_seconds(shape, network)));
+    CHECK(shape_seconds(shape, network) > kModel / network.worker_rate);
   }
 }
 

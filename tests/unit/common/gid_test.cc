@@ -30,8 +30,8 @@ std::string reason(const std::vector<RatedGid>& rated, std::uint32_t index) {
   return "not in the table";
 }
 
-std::string refusal(const Port& port, const std::optional<Gid>& peer,
-                    std::optional<std::uint32_t> forced_index, Code code) {
+std::string gid_refusal(const Port& port, const std::optional<Gid>& peer,
+                        std::optional<std::uint32_t> forced_index, Code code) {
   const auto choice = choose_gid(port, peer, forced_index);
   REQUIRE(!choice);
   CHECK(choice.error().code() == code);
@@ -184,23 +184,24 @@ TEST_CASE("a forced index overrides every criterion") {
 
 TEST_CASE("a forced index that is not in the table is refused with the field and the table") {
   const std::string message =
-      refusal(ethernet_port(usual_table()), std::nullopt, 7, Code::kInvalidArgument);
+      gid_refusal(ethernet_port(usual_table()), std::nullopt, 7, Code::kInvalidArgument);
   CHECK_THAT(message, Contains("verbs_gid_index: port 1 has no GID with index 7"));
   for (const char* part : {"0: RoCE v1 fe80::5054:ff:fe12:3456", "3: RoCE v2 ::ffff:10.0.0.5",
                            "chosen: RoCE v2, routable IPv4"}) {
     CHECK_THAT(message, Contains(part));
   }
   CHECK(message.find('\n') == std::string::npos);
-  CHECK_THAT(refusal(ethernet_port({}), std::nullopt, 0, Code::kInvalidArgument),
+  CHECK_THAT(gid_refusal(ethernet_port({}), std::nullopt, 0, Code::kInvalidArgument),
              Contains("the table is empty"));
-  CHECK_THAT(refusal(ethernet_port({gid(0, kV2, "::")}), std::nullopt, 0, Code::kInvalidArgument),
-             Contains("0: RoCE v2 ::"));
+  CHECK_THAT(
+      gid_refusal(ethernet_port({gid(0, kV2, "::")}), std::nullopt, 0, Code::kInvalidArgument),
+      Contains("0: RoCE v2 ::"));
 }
 
 TEST_CASE("a table without an entry for the peer is refused with each reason and the cure") {
   const Port port = ethernet_port({gid(0, kV1, "fe80::1"), gid(3, kV2, "::ffff:10.0.0.5")});
   const std::string message =
-      refusal(port, gid(1, kV2, "2001:db8::2"), std::nullopt, Code::kNotFound);
+      gid_refusal(port, gid(1, kV2, "2001:db8::2"), std::nullopt, Code::kNotFound);
   for (const char* part :
        {"port 1", "towards the peer's RoCE v2 2001:db8::2", "fe80::1 (eth0): the peer has RoCE v2",
         "10.0.0.5 (eth0): IPv4, the peer has IPv6", "IPv6 address", "ip address add", "dev eth0"}) {
@@ -209,9 +210,9 @@ TEST_CASE("a table without an entry for the peer is refused with each reason and
 }
 
 TEST_CASE("an empty table is refused with the cure of its link layer") {
-  CHECK_THAT(refusal(ethernet_port({}), std::nullopt, std::nullopt, Code::kNotFound),
+  CHECK_THAT(gid_refusal(ethernet_port({}), std::nullopt, std::nullopt, Code::kNotFound),
              Contains("table is empty") && Contains("ip address add"));
-  CHECK_THAT(refusal(infiniband_port({}), std::nullopt, std::nullopt, Code::kNotFound),
+  CHECK_THAT(gid_refusal(infiniband_port({}), std::nullopt, std::nullopt, Code::kNotFound),
              Contains("subnet manager"));
 }
 
@@ -219,7 +220,7 @@ TEST_CASE("InfiniBand against Ethernet is refused as what it is") {
   for (const auto& [port, peer] :
        {std::pair(ethernet_port(usual_table()), gid(0, kIb, "fe80::9")),
         std::pair(infiniband_port({gid(0, kIb, "fe80::1")}), gid(3, kV2, "::ffff:10.0.0.6"))}) {
-    CHECK_THAT(refusal(port, peer, std::nullopt, Code::kNotFound),
+    CHECK_THAT(gid_refusal(port, peer, std::nullopt, Code::kNotFound),
                Contains("one end is on InfiniBand and the other on Ethernet") &&
                    Contains("verbs_devices"));
   }

@@ -18,13 +18,15 @@ std::vector<DeviceInfo> two_cards() {
           device("mlx5_1", {ethernet_port(usual_table())})};
 }
 
-std::string chosen(const std::vector<DeviceInfo>& devices, const std::vector<std::string>& names) {
+std::string chosen_port(const std::vector<DeviceInfo>& devices,
+                        const std::vector<std::string>& names) {
   const auto choice = choose_port(devices, names);
   REQUIRE(choice);
   return choice->device.name + ":" + std::to_string(choice->port.number);
 }
 
-std::string refusal(const std::vector<DeviceInfo>& devices, const std::vector<std::string>& names) {
+std::string port_refusal(const std::vector<DeviceInfo>& devices,
+                         const std::vector<std::string>& names) {
   const auto choice = choose_port(devices, names);
   REQUIRE(!choice);
   CHECK(choice.error().code() == Code::kNotFound);
@@ -34,7 +36,7 @@ std::string refusal(const std::vector<DeviceInfo>& devices, const std::vector<st
 }  // namespace
 
 TEST_CASE("the first active port of all devices is taken") {
-  CHECK(chosen(two_cards(), {}) == "mlx5_0:2");
+  CHECK(chosen_port(two_cards(), {}) == "mlx5_0:2");
 }
 
 TEST_CASE("the others are listed with their reasons") {
@@ -46,16 +48,16 @@ TEST_CASE("the others are listed with their reasons") {
 }
 
 TEST_CASE("names restrict the devices, in the order of the names") {
-  CHECK(chosen(two_cards(), {"mlx5_1"}) == "mlx5_1:1");
-  CHECK(chosen(two_cards(), {"mlx5_1", "mlx5_0"}) == "mlx5_1:1");
-  CHECK(chosen(two_cards(), {"mlx5_0", "mlx5_1"}) == "mlx5_0:2");
-  CHECK(chosen(two_cards(), {"mlx5_1", "mlx5_1"}) == "mlx5_1:1");
+  CHECK(chosen_port(two_cards(), {"mlx5_1"}) == "mlx5_1:1");
+  CHECK(chosen_port(two_cards(), {"mlx5_1", "mlx5_0"}) == "mlx5_1:1");
+  CHECK(chosen_port(two_cards(), {"mlx5_0", "mlx5_1"}) == "mlx5_0:2");
+  CHECK(chosen_port(two_cards(), {"mlx5_1", "mlx5_1"}) == "mlx5_1:1");
 }
 
 TEST_CASE("a name may mean one port") {
-  CHECK(chosen(two_cards(), {"mlx5_0:2"}) == "mlx5_0:2");
-  CHECK(chosen(two_cards(), {"mlx5_0:1", "mlx5_1:1"}) == "mlx5_1:1");
-  CHECK_THAT(refusal(two_cards(), {"mlx5_0:1"}),
+  CHECK(chosen_port(two_cards(), {"mlx5_0:2"}) == "mlx5_0:2");
+  CHECK(chosen_port(two_cards(), {"mlx5_0:1", "mlx5_1:1"}) == "mlx5_1:1");
+  CHECK_THAT(port_refusal(two_cards(), {"mlx5_0:1"}),
              Contains("mlx5_0 port 1: down") && Contains("mlx5_0 port 2: not in verbs_devices"));
 }
 
@@ -64,29 +66,31 @@ TEST_CASE("a name that means nothing is said and passed over") {
   REQUIRE(choice);
   CHECK(choice->device.name == "mlx5_1");
   CHECK(choice->rejected.front() == "mlx5_7 (verbs_devices): there is no such device or port");
-  CHECK_THAT(refusal(two_cards(), {"mlx5"}), Contains("mlx5 (verbs_devices): there is no such") &&
-                                                 Contains("mlx5_0 port 1: not in verbs_devices"));
+  CHECK_THAT(port_refusal(two_cards(), {"mlx5"}),
+             Contains("mlx5 (verbs_devices): there is no such") &&
+                 Contains("mlx5_0 port 1: not in verbs_devices"));
 }
 
 TEST_CASE("a device that is unusable is passed over with its own words") {
   std::vector<DeviceInfo> devices = two_cards();
   devices.front().unusable = "it speaks iWARP";
-  CHECK(chosen(devices, {}) == "mlx5_1:1");
+  CHECK(chosen_port(devices, {}) == "mlx5_1:1");
   DeviceInfo closed = device("mlx5_2", {});
   closed.unusable = "it cannot be opened";
-  CHECK_THAT(refusal({closed}, {}), Contains("mlx5_2: it cannot be opened"));
-  CHECK_THAT(refusal({device("odd0", {})}, {}), Contains("odd0: it has no port"));
+  CHECK_THAT(port_refusal({closed}, {}), Contains("mlx5_2: it cannot be opened"));
+  CHECK_THAT(port_refusal({device("odd0", {})}, {}), Contains("odd0: it has no port"));
 }
 
 TEST_CASE("a port without GIDs is passed over") {
-  CHECK(chosen({device("a", {ethernet_port({})}), device("b", {ethernet_port(usual_table())})},
-               {}) == "b:1");
-  CHECK_THAT(refusal({device("a", {ethernet_port({})})}, {}), Contains("its GID table is empty"));
+  CHECK(chosen_port({device("a", {ethernet_port({})}), device("b", {ethernet_port(usual_table())})},
+                    {}) == "b:1");
+  CHECK_THAT(port_refusal({device("a", {ethernet_port({})})}, {}),
+             Contains("its GID table is empty"));
 }
 
 TEST_CASE("no device is answered with what to do without") {
-  CHECK_THAT(refusal({}, {}), Contains("there is no RDMA device") && Contains("tcp") &&
-                                  Contains("rdma link add rxe0 type rxe netdev eth0"));
+  CHECK_THAT(port_refusal({}, {}), Contains("there is no RDMA device") && Contains("tcp") &&
+                                       Contains("rdma link add rxe0 type rxe netdev eth0"));
 }
 
 }  // namespace phub::transport::verbs

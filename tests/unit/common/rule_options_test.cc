@@ -13,7 +13,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 // Of a job with this rule.
-std::string refusal(RuleKind rule, const std::function<void(JobSpec&)>& change) {
+std::string rule_refusal(RuleKind rule, const std::function<void(JobSpec&)>& change) {
   JobSpec spec{.rule = rule, .keys = {{"w", 10}}};
   change(spec);
   return validate(spec).message();
@@ -31,26 +31,30 @@ TEST_CASE("options of adaptive rules are refused with other rules, and out of th
   const auto beta2 = [](double value) {
     return [value](JobSpec& spec) { spec.adaptive.beta2 = value; };
   };
-  CHECK_THAT(refusal(RuleKind::kMomentum, epsilon(1e-6)),
+  CHECK_THAT(rule_refusal(RuleKind::kMomentum, epsilon(1e-6)),
              Contains("epsilon: 1e-06 contradicts rule: momentum"));
-  CHECK_THAT(refusal(RuleKind::kLars, epsilon(1e-6)), Contains("of lars it is trust_epsilon"));
-  CHECK_THAT(refusal(RuleKind::kSgd, beta1(0.5)), Contains("beta1: 0.5 contradicts rule: sgd"));
-  CHECK_THAT(refusal(RuleKind::kAdagrad, beta2(0.5)),
+  CHECK_THAT(rule_refusal(RuleKind::kLars, epsilon(1e-6)), Contains("of lars it is trust_epsilon"));
+  CHECK_THAT(rule_refusal(RuleKind::kSgd, beta1(0.5)),
+             Contains("beta1: 0.5 contradicts rule: sgd"));
+  CHECK_THAT(rule_refusal(RuleKind::kAdagrad, beta2(0.5)),
              Contains("beta2: 0.5 contradicts rule: adagrad"));
   for (const RuleKind rule :
        {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad, RuleKind::kLamb}) {
-    CHECK(refusal(rule, epsilon(1e-3)).empty());
+    CHECK(rule_refusal(rule, epsilon(1e-3)).empty());
     for (const double wrong : {-1e-8, 1e-40, 1e40, std::nan(""), HUGE_VAL}) {
-      CHECK_THAT(refusal(rule, epsilon(wrong)), Contains("epsilon: ") && Contains("must be from"));
+      CHECK_THAT(rule_refusal(rule, epsilon(wrong)),
+                 Contains("epsilon: ") && Contains("must be from"));
     }
-    CHECK_THAT(refusal(rule, [](JobSpec& spec) { spec.hyper.momentum = 0.9F; }),
+    CHECK_THAT(rule_refusal(rule, [](JobSpec& spec) { spec.hyper.momentum = 0.9F; }),
                Contains("momentum: 0.9 contradicts rule: " + std::string(name_of(rule))));
   }
   for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kLamb}) {
-    CHECK(refusal(rule, beta1(0.0)).empty());
+    CHECK(rule_refusal(rule, beta1(0.0)).empty());
     for (const double wrong : {1.0, -0.5, std::nan("")}) {
-      CHECK_THAT(refusal(rule, beta1(wrong)), Contains("beta1: ") && Contains("outside [0, 1)"));
-      CHECK_THAT(refusal(rule, beta2(wrong)), Contains("beta2: ") && Contains("outside [0, 1)"));
+      CHECK_THAT(rule_refusal(rule, beta1(wrong)),
+                 Contains("beta1: ") && Contains("outside [0, 1)"));
+      CHECK_THAT(rule_refusal(rule, beta2(wrong)),
+                 Contains("beta2: ") && Contains("outside [0, 1)"));
     }
   }
 }
@@ -81,21 +85,21 @@ TEST_CASE("clipping and averaging are refused where they cannot be") {
     spec.racks = {{"a", 1}, {"b", 1}};
   };
   for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kAdamW, RuleKind::kLamb}) {
-    CHECK(refusal(rule, clips(1.0F)).empty());
-    CHECK(refusal(rule, averages(0.999)).empty());
+    CHECK(rule_refusal(rule, clips(1.0F)).empty());
+    CHECK(rule_refusal(rule, averages(0.999)).empty());
   }
-  CHECK(refusal(RuleKind::kLars, averages(0.999)).empty());
+  CHECK(rule_refusal(RuleKind::kLars, averages(0.999)).empty());
   for (const float wrong : {-1.0F, std::nanf(""), HUGE_VALF}) {
-    CHECK_THAT(refusal(RuleKind::kSgd, clips(wrong)), Contains("clip_norm: "));
+    CHECK_THAT(rule_refusal(RuleKind::kSgd, clips(wrong)), Contains("clip_norm: "));
   }
   for (const double wrong : {-0.1, 1.0, std::nan("")}) {
-    CHECK_THAT(refusal(RuleKind::kSgd, averages(wrong)), Contains("ema_decay: "));
+    CHECK_THAT(rule_refusal(RuleKind::kSgd, averages(wrong)), Contains("ema_decay: "));
   }
-  CHECK_THAT(refusal(RuleKind::kMean, clips(1.0F)),
+  CHECK_THAT(rule_refusal(RuleKind::kMean, clips(1.0F)),
              Contains("clip_norm: 1 contradicts rule: mean"));
-  CHECK_THAT(refusal(RuleKind::kMean, averages(0.5)),
+  CHECK_THAT(rule_refusal(RuleKind::kMean, averages(0.5)),
              Contains("ema_decay: 0.5 contradicts rule: mean"));
-  CHECK_THAT(refusal(RuleKind::kLars, clips(1.0F)),
+  CHECK_THAT(rule_refusal(RuleKind::kLars, clips(1.0F)),
              Contains("clip_norm: 1 contradicts rule: lars"));
   const auto both = [&](const auto& change) {
     return [&racks, change](JobSpec& spec) {
@@ -103,16 +107,16 @@ TEST_CASE("clipping and averaging are refused where they cannot be") {
       change(spec);
     };
   };
-  CHECK(refusal(RuleKind::kSgd, racks).empty());
-  CHECK_THAT(refusal(RuleKind::kSgd, both(clips(1.0F))),
+  CHECK(rule_refusal(RuleKind::kSgd, racks).empty());
+  CHECK_THAT(rule_refusal(RuleKind::kSgd, both(clips(1.0F))),
              Contains("clip_norm: 1 contradicts racks: a:1,b:1"));
-  CHECK(refusal(RuleKind::kSgd, both(averages(0.5))).empty());
+  CHECK(rule_refusal(RuleKind::kSgd, both(averages(0.5))).empty());
 }
 
 TEST_CASE(
     "what is of gradients, or takes the centre beyond the workers, is refused with rule elastic") {
   const auto refused = [](const std::function<void(JobSpec&)>& change) {
-    return refusal(RuleKind::kElastic, [&](JobSpec& spec) {
+    return rule_refusal(RuleKind::kElastic, [&](JobSpec& spec) {
       spec.workers = 4;
       spec.hyper.learning_rate = default_elasticity(4);
       change(spec);

@@ -14,7 +14,7 @@ using DoubleTensor = reference::ReferenceTensor<double>;
 // shifts their mean by half of that. A curve's bend shifts it by the step's square.
 constexpr double kStep = 1e-6;
 constexpr double kKink = 1e-5;
-constexpr double kTolerance = 6e-6;
+constexpr double kStepTolerance = 6e-6;
 class DoubleCheck {
  public:
   // Compares up to about `samples` elements of each array.
@@ -79,7 +79,7 @@ class DoubleCheck {
         continue;
       }
       INFO("gradient by " << what << "[" << i << "]");
-      REQUIRE(std::abs((up + down) / 2.0 - analytic[i]) <= kTolerance * largest);
+      REQUIRE(std::abs((up + down) / 2.0 - analytic[i]) <= kStepTolerance * largest);
     }
   }
 

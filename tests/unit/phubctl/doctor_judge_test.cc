@@ -60,7 +60,7 @@ Finding worst(const Findings& findings, const std::string& check) {
   return found;
 }
 
-bool has(const Findings& findings, const std::string& check) {
+bool has_check(const Findings& findings, const std::string& check) {
   return std::any_of(findings.begin(), findings.end(),
                      [&](const Finding& finding) { return finding.check == check; });
 }
@@ -85,7 +85,7 @@ TEST_CASE("a good meeting has only good findings, of every check") {
   }
   for (const char* check :
        {"peer", "version", "tcp", "rdma", "path mtu", "verbs", "speed", "counters"}) {
-    CHECK(has(findings, check));
+    CHECK(has_check(findings, check));
   }
   CHECK(worst(findings, "peer").where == "node7:7079");
   CHECK(worst(findings, "rdma").where == "here mlx5_0/1");
@@ -126,7 +126,7 @@ TEST_CASE("an end without RDMA is a warning with its reason, a failure where it 
   CHECK(finding.where == "there");
   CHECK(finding.text == "verbs is not measured: there is no RDMA device");
   CHECK(worst(judge(meeting, {}), "tcp").severity == Severity::kOk);
-  CHECK_FALSE(has(judge(meeting, {}), "path mtu"));
+  CHECK_FALSE(has_check(judge(meeting, {}), "path mtu"));
   std::swap(meeting.here.rdma, meeting.there.rdma);
   CHECK(worst(judge(meeting, {}), "rdma").severity == Severity::kWarn);
   CHECK(worst(judge(meeting, {.devices = {"mlx5_0"}, .gid_index = {}}), "rdma").severity ==
@@ -193,7 +193,7 @@ TEST_CASE("a trial that breaks fails with its reason, one that is stopped is a w
   const Finding broken = worst(judge(meeting, {}), "verbs");
   CHECK(broken.severity == Severity::kFail);
   CHECK_THAT(broken.cure, Contains("4791"));
-  CHECK_FALSE(has(judge(meeting, {}), "speed"));
+  CHECK_FALSE(has_check(judge(meeting, {}), "speed"));
   meeting.verbs->status = {Code::kAborted, "stopped before it was done"};
   CHECK(worst(judge(meeting, {}), "verbs").severity == Severity::kWarn);
 }

@@ -11,7 +11,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-constexpr std::uint64_t kMebibyte = 1024 * 1024;
+constexpr std::uint64_t kMiB = 1024 * 1024;
 
 Tenant tenant_with(const Quotas& quotas) {
   Tenant tenant;
@@ -54,17 +54,16 @@ TEST_CASE("a quota is full when it is reached, and not before") {
   CHECK(admit_job(connections, {.connections = 6}, 5).code() == Code::kResourceExhausted);
   CHECK(admit_job(connections, {.connections = 10}, 1).code() == Code::kResourceExhausted);
   const Tenant memory = tenant_with({.memory_mib = 5});
-  CHECK(admit_memory(memory, {.memory_bytes = 2 * kMebibyte}, 3 * kMebibyte).ok());
-  CHECK(admit_memory(memory, {.memory_bytes = 2 * kMebibyte}, 3 * kMebibyte + 1).code() ==
+  CHECK(admit_memory(memory, {.memory_bytes = 2 * kMiB}, 3 * kMiB).ok());
+  CHECK(admit_memory(memory, {.memory_bytes = 2 * kMiB}, 3 * kMiB + 1).code() ==
         Code::kResourceExhausted);
-  CHECK(admit_memory(memory, {.memory_bytes = 5 * kMebibyte}, 1).code() ==
-        Code::kResourceExhausted);
+  CHECK(admit_memory(memory, {.memory_bytes = 5 * kMiB}, 1).code() == Code::kResourceExhausted);
 }
 
 TEST_CASE("no quota is no bound") {
   const Tenant free = tenant_with({});
   CHECK(admit_job(free, {.jobs = ~0U - 1, .connections = 1U << 30U}, 1U << 30U).ok());
-  CHECK(admit_memory(free, {.memory_bytes = std::uint64_t{1} << 60U}, kMebibyte).ok());
+  CHECK(admit_memory(free, {.memory_bytes = std::uint64_t{1} << 60U}, kMiB).ok());
 }
 
 TEST_CASE("a tenant is made once, changed in its bounds, and deleted unless it is the default") {

@@ -66,7 +66,7 @@ std::vector<std::function<Status(Tenancy&)>> changes() {
   };
 }
 
-std::string contents(Store& store) {
+std::string contents_of(Store& store) {
   std::ostringstream text;
   const auto tenants = store.tenants().value();
   for (const Tenant& tenant : tenants) {
@@ -88,7 +88,7 @@ std::vector<std::string> expected_states(const fs::path& folder) {
     fs::remove_all(folder);
     const auto tenancy = std::move(*Tenancy::open({.state_folder = folder}));
     for (std::size_t i = 0; i < made; ++i) REQUIRE(changes()[i](*tenancy).ok());
-    states.push_back(contents(*tenancy->store));
+    states.push_back(contents_of(*tenancy->store));
   }
   return states;
 }
@@ -148,7 +148,7 @@ TEST_CASE("a server that is killed at any write has what it acknowledged, and no
     const auto next = Store::open(state);
     INFO((next ? "" : next.error().message()));
     REQUIRE(next);
-    const std::string found = contents(**next);
+    const std::string found = contents_of(**next);
     const bool is_one_more = done + 1 < states.size() && found == states[done + 1];
     if (!is_one_more) CHECK(found == states[done]);
     if (killed == Killed::kNever) {

@@ -14,7 +14,7 @@ namespace {
 using namespace server;  // NOLINT(google-build-using-namespace): what the test is about
 using Catch::Matchers::Contains;
 
-void run_sql(const std::string& path, const char* sql) {
+void run_statement(const std::string& path, const char* sql) {
   sqlite3* connection = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &connection) == SQLITE_OK);
   REQUIRE(sqlite3_exec(connection, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
@@ -94,7 +94,7 @@ TEST_CASE("a schema from the future, or a file that is no database, is refused w
   const std::string path = folder.path / "state.sqlite";
   SECTION("a newer schema") {
     REQUIRE(Store::open(folder.path));
-    run_sql(path, "PRAGMA user_version = 99");
+    run_statement(path, "PRAGMA user_version = 99");
     const auto refused = Store::open(folder.path);
     REQUIRE_FALSE(refused);
     CHECK_THAT(refused.error().message(),

@@ -28,14 +28,14 @@ ExchangeFigures slow_uplink(double mbit, double down_mbit) {
 
 // Of so many megabytes in bf16: int8 has a bit over half of them, int4 over a quarter, and sparse a
 // fiftieth, of which `workers` are in a reply.
-struct Model {
+struct Trained {
   double megabytes;
   double encode_seconds;  // int8; the others take as long
   bool has_sparse_replies = false;
   double workers = 2.0;
 };
 
-std::array<EncodedGradients, 4> candidates_of(const Model& model) {
+std::array<EncodedGradients, 4> candidates_of(const Trained& model) {
   const double bytes = model.megabytes * kMegabyte;
   const double sparse = 0.03 * bytes;
   return {EncodedGradients{Encoding::kDense, bytes, bytes, 0.0, 0.0},
@@ -49,7 +49,7 @@ std::array<EncodedGradients, 4> candidates_of(const Model& model) {
 struct Case {
   const char* what;
   ExchangeFigures figures;
-  Model model;
+  Trained model;
   double compute_seconds;
   Encoding chosen;
   double dense_step;   // seconds

@@ -1,7 +1,7 @@
 // What the verbs backend does when the device refuses or fails, or when a peer forges.
 #include <catch2/catch.hpp>
 
-#include "tests/transport/verbs_stations.h"
+#include "tests/transport/fake_verbs/verbs_stations.h"
 
 namespace phub::transport {
 namespace {

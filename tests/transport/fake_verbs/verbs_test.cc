@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "tests/transport/verbs_stations.h"
+#include "tests/transport/fake_verbs/verbs_stations.h"
 
 namespace phub::transport {
 

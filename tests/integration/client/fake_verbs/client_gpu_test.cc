@@ -16,9 +16,9 @@ namespace {
 using std::chrono::milliseconds;
 using testing::WalledMemory;
 
-const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'001}, {"c", 1}, {"d", 8193}};
+const std::vector<KeySpec> kGpuKeys = {{"a", 10}, {"b", 100'001}, {"c", 1}, {"d", 8193}};
 
-ClientOptions options_for(const TestServer& server, const std::string& transport) {
+ClientOptions gpu_options(const TestServer& server, const std::string& transport) {
   return {.servers = {server.address()},
           .job = {.name = "gpu",
                   .workers = 2,
@@ -39,13 +39,13 @@ struct Gradients {
   std::shared_ptr<WalledMemory> memory;  // null: the host's
 };
 
-void fill(std::span<float> values, float first) {
+void fill_from(std::span<float> values, float first) {
   for (float& value : values) value = first = first * 1.0001F;
 }
 
 // Five rounds. The workers that `is_on_gpu` names push from a GPU's memory, as soon as the keys are
 // registered or only after initialise.
-Status train(Client& client, bool is_on_gpu, bool early, std::vector<float>& result) {
+Status train_rounds(Client& client, bool is_on_gpu, bool early, std::vector<float>& result) {
   Gradients gradients;
   const auto attach = [&]() -> Status {
     gradients.memory = WalledMemory::create(client.layout().bytes);
@@ -53,33 +53,33 @@ Status train(Client& client, bool is_on_gpu, bool early, std::vector<float>& res
     return how.find("by dma-buf") != std::string::npos ? Status() : Status(Code::kInternal, how);
   };
   if (is_on_gpu && early) PHUB_RETURN_IF_ERROR(attach());
-  for (KeyId key = 0; key < kKeys.size(); ++key) fill(client.gradient<float>(key), 1.0F);
+  for (KeyId key = 0; key < kGpuKeys.size(); ++key) fill_from(client.gradient<float>(key), 1.0F);
   PHUB_RETURN_IF_ERROR(client.initialise());
   if (is_on_gpu && !early) PHUB_RETURN_IF_ERROR(attach());
   for (int round = 0; round < 5; ++round) {
     PHUB_RETURN_IF_ERROR(client.set_hyper({.learning_rate = 0.1F / static_cast<float>(round + 1),
                                            .momentum = 0.9F,
                                            .gradient_scale = 0.0F}));
-    for (KeyId key = static_cast<KeyId>(kKeys.size()); key-- > 0;) {
-      fill(gradients.of(client, key), 0.3F + static_cast<float>(client.worker_index() + key) /
-                                                 (7.0F + static_cast<float>(round)));
+    for (KeyId key = static_cast<KeyId>(kGpuKeys.size()); key-- > 0;) {
+      fill_from(gradients.of(client, key), 0.3F + static_cast<float>(client.worker_index() + key) /
+                                                      (7.0F + static_cast<float>(round)));
       PHUB_RETURN_IF_ERROR(client.push(key));
     }
     PHUB_RETURN_IF_ERROR(client.wait_all());
   }
   if (client.worker_index() != 0) return {};
-  for (KeyId key = 0; key < kKeys.size(); ++key) {
+  for (KeyId key = 0; key < kGpuKeys.size(); ++key) {
     const auto values = client.parameter<float>(key);
     result.insert(result.end(), values.begin(), values.end());
   }
   return {};
 }
 
-std::vector<float> trained(std::vector<bool> on_gpu, bool early) {
+std::vector<float> trained_on(std::vector<bool> on_gpu, bool early) {
   const auto server = std::move(*TestServer::start(2));
   std::vector<float> result;
-  const Status status = run_workers(options_for(*server, "verbs"), kKeys, [&](Client& client) {
-    return train(client, on_gpu[client.worker_index()], early, result);
+  const Status status = run_workers(gpu_options(*server, "verbs"), kGpuKeys, [&](Client& client) {
+    return train_rounds(client, on_gpu[client.worker_index()], early, result);
   });
   INFO(status.to_string());
   REQUIRE(status.ok());
@@ -90,25 +90,25 @@ std::vector<float> trained(std::vector<bool> on_gpu, bool early) {
 
 TEST_CASE("gradients from a GPU's memory train to the same bits as from the host's") {
   const GpuAdapters adapters;
-  const std::vector<float> host = trained({false, false}, false);
+  const std::vector<float> host = trained_on({false, false}, false);
   REQUIRE(host.size() == 108'205);
-  CHECK(trained({true, true}, true) == host);
-  CHECK(trained({true, false}, false) == host);
+  CHECK(trained_on({true, true}, true) == host);
+  CHECK(trained_on({true, false}, false) == host);
 }
 
 TEST_CASE("votes and sums travel beside gradients that are a GPU's") {
   const GpuAdapters adapters;
   const auto server = std::move(*TestServer::start(2));
-  ClientOptions options = options_for(*server, "verbs");
+  ClientOptions options = gpu_options(*server, "verbs");
   options.job.loss_scale = {.kind = LossScaling::kVoted};
-  const Status status = run_workers(options, kKeys, [&](Client& client) -> Status {
+  const Status status = run_workers(options, kGpuKeys, [&](Client& client) -> Status {
     const Gradients gradients{WalledMemory::create(client.layout().bytes)};
     PHUB_ASSIGN_OR_RETURN(const std::string how, client.push_from(gradients.memory));
-    for (KeyId key = 0; key < kKeys.size(); ++key) fill(client.gradient<float>(key), 1.0F);
+    for (KeyId key = 0; key < kGpuKeys.size(); ++key) fill_from(client.gradient<float>(key), 1.0F);
     PHUB_RETURN_IF_ERROR(client.initialise());
     for (std::uint32_t round = 0; round < 4; ++round) {
-      for (KeyId key = 0; key < kKeys.size(); ++key) {
-        fill(gradients.of(client, key), 0.5F);
+      for (KeyId key = 0; key < kGpuKeys.size(); ++key) {
+        fill_from(gradients.of(client, key), 0.5F);
         PHUB_RETURN_IF_ERROR(client.push(key));
       }
       const std::uint32_t overflow = round % 2 == 1 && client.worker_index() == 1 ? 1 : 0;
@@ -128,7 +128,7 @@ TEST_CASE("what a GPU's memory cannot be pushed by is refused by name, and chang
   const std::vector<KeySpec> keys = {{"a", 10}, {"b", 7}};  // one chunk: sent when both are pushed
   for (const char* transport : {"verbs", "tcp", "shm"}) {
     INFO(transport);
-    ClientOptions options = options_for(*server, transport);
+    ClientOptions options = gpu_options(*server, transport);
     options.job.workers = 1;
     options.job.rule = RuleKind::kSum;
     options.job.hyper = JobSpec().hyper;
@@ -144,7 +144,7 @@ TEST_CASE("what a GPU's memory cannot be pushed by is refused by name, and chang
     CHECK_THAT(refused.error().message(),
                Catch::Contains(is_verbs ? "the memory has 16"
                                         : server->address() + " is reached over " + transport));
-    fill(client->gradient<float>(1), 3.0F);
+    fill_from(client->gradient<float>(1), 3.0F);
     REQUIRE(client->push(0).ok());
     const auto early = client->push_from(memory);
     REQUIRE_FALSE(early);
@@ -158,7 +158,7 @@ TEST_CASE("what a GPU's memory cannot be pushed by is refused by name, and chang
 TEST_CASE("gradients that are compressed are pushed from the host's memory only") {
   const GpuAdapters adapters;
   const auto server = std::move(*TestServer::start(1));
-  ClientOptions options = options_for(*server, "verbs");
+  ClientOptions options = gpu_options(*server, "verbs");
   options.job.workers = 1;
   options.compress.encoding = Encoding::kInt8;
   const auto client = std::move(*Client::connect(options));

@@ -1,6 +1,4 @@
 // Plans of replays, how they are paced, and what is said of them.
-#include "bench/rack/replay.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/rack/replay.h"
 #include "bench/rack/scenario.h"
 #include "bench/replay/outcome.h"
 #include "bench/replay/pacer.h"

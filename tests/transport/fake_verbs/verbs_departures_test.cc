@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
-#include "tests/transport/verbs_stations.h"
+#include "tests/transport/fake_verbs/verbs_stations.h"
 
 namespace phub::transport {
 
