@@ -46,6 +46,8 @@ constexpr Contradiction kTable[] = {
     {&kHybridBytes, &kNotHybrid, "with which keys are not told apart by size",
      "leave it out, or choose hybrid"},
     {&kVotes, &kShaped, "in which votes have no way", "choose spread, or a static loss scale"},
+    {&kRackWireType, &kVotes, "because what rounding cuts off has the scale of its round",
+     "choose a static loss scale, or rack_compress"},
     {&kRackCompress, &kOneRack, "which sends no sums to others", "leave it out, or list the racks"},
     {&kRackCompress, &kRackWireType, "because compressed sums travel in fp32", kLeaveOne},
     {&kRackCompress, &kElastic, "to which no gradients are pushed", kLeaveOut},

@@ -166,6 +166,7 @@ void ChunkUpdates::leave_out(std::uint32_t slot) {
   chunk.skipped = true;
   chunk.has_next_rest = false;  // what the round would have sent of it stays in the residual
   ++chunk.left_out;
+  if (gate_->averages_all()) parameters.average_landed(chunk.place);
   complete(slot);
 }
 

@@ -29,6 +29,7 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       parameters_(parameters),
       skipped_(skipped),
       scale_(layout.loss_scale),
+      averages_all_(!layout.rack.is_alone() && needs_whole_keys(layout.rule)),
       divides_(!layout.rack_compress.is_on() || layout.rack_local.is_on()),
       is_lamb_(layout.rule == RuleKind::kLamb),
       clip_norm_(layout.clip_norm),
@@ -213,7 +214,9 @@ Hyper DeferredUpdates::unscaled_hyper(const ShardChunk& chunk) const {
 bool DeferredUpdates::update(std::uint32_t slot) {
   const bool is_voted_on = votes() && chunks_[slot].is_root;
   const bool is_against = is_voted_on && votes_.are_against();
-  const bool is_whole = !leaves_out_round(slot) && finite_[slot] && update_runs(chunks_[slot]);
+  const bool is_tried = !leaves_out_round(slot) && finite_[slot];
+  const bool is_whole = is_tried && update_runs(chunks_[slot]);
+  if (!is_tried && averages_all_) parameters_.average_landed(chunks_[slot].place);
   if (!is_whole && !is_against) skipped_.updates.add(1);
   --sums_;
   if (is_voted_on && votes_.end_chunk() && is_against) skipped_.rounds.add(1);
@@ -231,6 +234,7 @@ bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
     if (!std::isfinite(trust)) {
       is_whole = false;
       parameters_.keep_rest(chunk, parameters_.run(index));
+      if (averages_all_) parameters_.update_average(chunk.place, parameters_.run(index));
       continue;
     }
     const ChunkParameters::Run& run = parameters_.run(index);

@@ -72,6 +72,8 @@ class DeferredUpdates {
   }
   // The chunk's sum is, or its key's norm says so.
   bool is_finite(std::uint32_t slot) const { return finite_[slot]; }
+  // Racks with rule lars or lamb: the moving average takes runs that are left out too.
+  bool averages_all() const { return averages_all_; }
   // Rule lamb: a chunk's direction takes the place of its sum before the update.
   bool directs() const { return is_lamb_; }
   // False: the update was left out, or a part of it.
@@ -111,6 +113,7 @@ class DeferredUpdates {
   ChunkParameters& parameters_;
   SkipCounters& skipped_;
   LossScale scale_;
+  const bool averages_all_;  // also runs that are left out: a rack below cannot tell them apart
   const bool divides_;  // sums by the loss scale; else racks have done so (racks/rack_exchange.h)
   const bool is_lamb_;
   std::optional<KeyNorms> norms_;  // rules lars, lamb

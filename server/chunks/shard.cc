@@ -12,6 +12,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() && !sums_wait(layout) &&
                 layout.encoding == Encoding::kDense && layout.watch_values == WatchValues::kOff &&
                 !layout.checksums && layout.tcp_streams == 1),
+      skips_keys_(needs_whole_keys(layout.rule)),
       mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging) {
   if (!layout.rack.is_alone()) {

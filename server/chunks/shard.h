@@ -110,6 +110,7 @@ class Shard {
   const std::uint32_t workers_;  // of this rack
   const bool restored_;          // the parameters were there before the first round
   const bool is_plain_;
+  const bool skips_keys_;   // its rule may leave out a part of a chunk
   const float mean_scale_;  // 1 / workers; with a quorum: 1 / the pushes of a round is meant
   bool stopped_ = false;
   BufferPool& staging_;

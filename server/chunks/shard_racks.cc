@@ -21,8 +21,8 @@ PushResult Shard::add_of_racks(Push push, ShardChunk& chunk) {
     if (reader.ends_job()) return stop_if_it_ends(PushResult::kForbidden);
     if (!are_all) return PushResult::kAccepted;
     if (racks->has_scale()) return add_own_sum(push.slot);
-    racks->hold(push.slot);
-    return PushResult::kGathered;
+    racks->hold(push.slot, chunk);
+    return stop_if_it_ends(reader.ends_job() ? PushResult::kForbidden : PushResult::kGathered);
   }
   return add_sum(push.slot, racks->position(push.worker, chunk), sum) ? finish_of_racks(push.slot)
                                                                       : PushResult::kAccepted;
@@ -96,10 +96,12 @@ PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data
   std::byte* const place = updates.parameters.landing(chunk.place);
   if (data.data() != place) std::memcpy(place, data.data(), data.size());
   chunk.skipped = is_skipped;
+  // A part of a chunk may be skipped where keys are; what it sent is then lost, not sent twice.
+  if (is_skipped && !skips_keys_) chunk.has_next_rest = false;
   // Where each rack applies the rule, a restored one has the masters that go with its state.
   if (!exchange->compresses() || !restored_) updates.parameters.adopt(chunk.place);
   if (chunk.initialised) {
-    if (!is_skipped) updates.parameters.average_landed(chunk.place);
+    if (!is_skipped || skips_keys_) updates.parameters.average_landed(chunk.place);
     updates.complete(slot);
   } else {
     if (!restored_) updates.parameters.begin_average(chunk.place);

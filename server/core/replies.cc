@@ -250,7 +250,8 @@ bool Replies::send(Connection& connection) {
       job.times.replied(connection.worker, static_cast<std::uint32_t>(count), then);
     }
     for (const Write& write : free.first(count)) {
-      turns_.spend(connection, write.bytes, (then - now) * write.bytes / bytes);
+      turns_.spend(connection, write.bytes,
+                   (then - now) * write.bytes / std::max<std::size_t>(bytes, 1));
     }
     now = then;
   }

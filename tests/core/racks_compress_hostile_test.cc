@@ -126,6 +126,22 @@ TEST_CASE("sums of lengths that none has end their job", "[racks]") {
   }
 }
 
+TEST_CASE("a reply to initial parameters that are still queued harms the job alone", "[racks]") {
+  RacksRig rig({.workers = {1, 1, 1},
+                .rule = RuleKind::kMomentum,
+                .has_stranger = true,
+                .rack_compress = {.density = 0.02F, .dense_below = 1}});
+  std::uint32_t slot = 0;
+  while (rig.root(rig.plan->chunks[slot]) != 2) ++slot;
+  rig.push(0, slot);
+  for (int i = 0; i < 50 && !rig.job(0).shard.chunk(slot).is_above(); ++i) rig.core(0).run_once();
+  REQUIRE(rig.job(0).shard.chunk(slot).is_above());
+  REQUIRE_FALSE(rig.job(0).above[2]->replies.empty());
+  rig.reply_as_stranger(slot);
+  for (int i = 0; i < 100; ++i) rig.run_once();
+  CHECK(rig.job(0).above[2]->replies.empty());
+}
+
 TEST_CASE("a second reply, and one to what did not go up, end their job", "[racks]") {
   const std::vector<std::byte> reply = behind({.learning_rate = 0.5F}, sparse_bytes_of({1, 2}));
   const bool pushes = GENERATE(false, true);

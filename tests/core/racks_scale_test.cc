@@ -150,4 +150,75 @@ TEST_CASE("a key whose sum is not finite is left out in each rack, with its resi
   CHECK(is_at_rest(rig));
 }
 
+TEST_CASE("sums that wait for votes take a buffer each", "[racks]") {
+  RacksOptions options = job(RuleKind::kSgd, {LossScaling::kVoted, 1.0F});
+  options.workers = {8, 1};
+  options.keys = 300;
+  options.key_elements = 1024;
+  RacksRig rig(options);
+  draw(rig, 0, 1.0F);
+  rig.round();
+  for (std::uint32_t slot = 0; slot < rig.plan->chunks.size(); ++slot) {
+    for (std::uint32_t worker = 8; worker-- > 0;) {  // the first one last: nothing is folded
+      while (!rig.worker(0, worker).has_room()) rig.run_once();
+      rig.worker(0, worker).push(slot, RacksRig::epoch(0));
+      rig.run_once();
+    }
+  }
+  while (rig.run_once()) {
+  }
+  CHECK(rig.job(0).shard.racks->held() == rig.plan->chunks.size());
+  CHECK(rig.job(0).staging->in_use() == rig.plan->chunks.size());
+}
+
+TEST_CASE("racks have the same average where a key is left out, or a round", "[racks]") {
+  const auto rule = GENERATE(RuleKind::kLars, RuleKind::kLamb, RuleKind::kMomentum);
+  const float density = GENERATE(0.0F, 0.5F);
+  INFO(name_of(rule) << " " << density);
+  RacksOptions options = job(rule, {LossScaling::kStatic, 8.0F});
+  options.keys = 4;
+  options.key_elements = 100;  // all of them in a chunk
+  options.rack_compress.density = density;
+  options.ema_decay = 0.5;
+  RacksRig rig(options);
+  draw(rig, 0, 1.0F);
+  rig.round();
+  for (int round = 1; round < 4; ++round) {
+    draw(rig, round, 8.0F);
+    auto* const values = reinterpret_cast<float*>(rig.worker(0, 0).gradients.data());
+    if (round == 2) values[1] = std::numeric_limits<float>::infinity();
+    rig.send_hyper(rates_in(round));
+    rig.round();
+    for (const Chunk& chunk : rig.plan->chunks) {
+      const std::vector<float> average = rig.average(0, chunk);
+      CHECK(rig.average(1, chunk) == average);
+      CHECK(rig.average(2, chunk) == average);
+    }
+  }
+}
+
+TEST_CASE("a round that is left out leaves no residual of 16 bits", "[racks]") {
+  RacksOptions options = job(RuleKind::kSgd, {LossScaling::kStatic, 1.0F});
+  options.rack_compress = {};
+  options.rack_wire_type = DataType::kBfloat16;
+  RacksRig plain(options);
+  RacksRig rig(options);
+  for (RacksRig* each : {&plain, &rig}) {
+    draw(*each, 0, 1.0F);
+    each->round();
+    plain_round(*each, 1);
+  }
+  draw(rig, 2, 1e30F);
+  rig.for_each([&](std::uint32_t, RacksWorker& worker) {
+    for (const Chunk& chunk : rig.plan->chunks) {
+      auto* const values = reinterpret_cast<float*>(worker.gradients.data()) + chunk.arena_offset;
+      values[0] = std::numeric_limits<float>::infinity();
+    }
+  });
+  rig.round();
+  plain_round(plain, 3);
+  plain_round(rig, 3);
+  CHECK(have_same_bits(plain, rig));
+}
+
 }  // namespace phub

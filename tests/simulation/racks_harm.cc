@@ -119,6 +119,7 @@ void RacksJob::forge_to_below(RackStream& stream) {
     case 0:
       return stream.forge(kTo, out_of_step(), Drop::kBadFrame);
     case 1:
+      if (options_.compresses) return;  // it may be a sum
       return stream.forge(kTo, chunk(slot, of, bytes + 2 * random_.between(1, 9)),
                           Drop::kBadLength);
     case 2:

@@ -139,6 +139,7 @@ class RacksRounds {
 
   void compute(std::uint32_t round) {
     const bool is_first = round == 0 && has_parameters(layout_.rule);
+    const auto rests_before = rests_;
     for (const Chunk& chunk : plan_.chunks) {
       const std::vector<float> values =
           is_first ? pushed({}, chunk, round) : fold(chunk, root(chunk), round);
@@ -166,7 +167,19 @@ class RacksRounds {
               specification_.parameter(segment.key, segment.key_offset + i);
         }
       }
-      replies.push_back({to_wire(values), !is_first && (is_against || specification_.skipped(id))});
+      const bool is_skipped = !is_first && (is_against || specification_.skipped(id));
+      if (is_skipped && !needs_whole_keys(layout_.rule)) restore_rests(chunk, rests_before);
+      replies.push_back({to_wire(values), is_skipped});
+    }
+  }
+
+  // A round that is left out leaves the residuals of each rack.
+  using Rests = std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<float>>;
+  void restore_rests(const Chunk& chunk, const Rests& before) {
+    for (std::uint32_t rack = 0; rack < workers_.size(); ++rack) {
+      const auto found = before.find({rack, chunk.arena_offset});
+      rests_[{rack, chunk.arena_offset}] =
+          found == before.end() ? std::vector<float>(chunk.elements) : found->second;
     }
   }
 
@@ -177,8 +190,8 @@ class RacksRounds {
   Value value_;
   Words words_;
   testing::RuleSpecification specification_;
-  std::vector<float> sum_;  // in the plan's arena
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<float>> rests_;  // by rack, offset
+  std::vector<float> sum_;                  // in the plan's arena
+  Rests rests_;                             // by rack and offset
   std::vector<std::vector<Reply>> rounds_;  // by round and slot
 };
 

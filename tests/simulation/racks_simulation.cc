@@ -185,7 +185,10 @@ class RacksSimulation {
     if (random_.one_in(3)) options.rack_wire_type = kTypes[random_.below(3)];
     const bool scales = has_parameters(options.rule) && !is_elastic(options.rule);
     if (scales) options.loss_scaling = kScaling[random_.below(3)];
-    if (options.loss_scaling == LossScaling::kVoted) options.shape = RackShape::kSpread;
+    if (options.loss_scaling == LossScaling::kVoted) {
+      options.shape = RackShape::kSpread;
+      options.rack_wire_type = DataType::kFloat32;
+    }
     const bool is_wide = options.rack_wire_type == DataType::kFloat32;
     options.compresses =
         options.cores.size() > 1 && is_wide && !is_elastic(options.rule) && random_.one_in(3);

@@ -100,7 +100,12 @@ class ChunkParameters {
     return published_ + place.home * size_of(wire_type_);
   }
   void adopt(const ChunkPlace& place);
-  // Their moving average has them; of 16 bits as they travel.
+  // The moving average takes a run's parameters, or all of a chunk's.
+  void update_average(const ChunkPlace& place, const Run& run) {
+    if (average_ == nullptr) return;
+    const std::size_t offset = place.home + run.offset;
+    kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_, run.elements);
+  }
   void average_landed(const ChunkPlace& place);
 
   DataType wire_type() const { return wire_type_; }
@@ -130,12 +135,6 @@ class ChunkParameters {
             .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
             .published_type = wire_type_};
   }
-  void update_average(const ChunkPlace& place, const Run& run) {
-    if (average_ == nullptr) return;
-    const std::size_t offset = place.home + run.offset;
-    kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_, run.elements);
-  }
-
   std::shared_ptr<JobMemory> memory_;  // where these three are
   float* parameters_;
   float* state_;              // null: the rule has none

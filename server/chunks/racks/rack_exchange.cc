@@ -102,7 +102,11 @@ void RackExchange::round(const ShardChunk& chunk, float* sum, std::span<const fl
 
 std::span<const std::byte> RackExchange::sum_to_push(std::uint32_t slot) const {
   const ShardChunk& chunk = chunks_[slot];
-  if (combines(chunk)) return compression_->outgoing(slot);
+  if (combines(chunk)) {
+    // It is empty if the rack above has replied to initial parameters that were not sent yet.
+    const std::span<const std::byte> sum = compression_->outgoing(slot);
+    if (!sum.empty()) return sum;
+  }
   return {outgoing(chunk), sum_bytes(chunk)};
 }
 

@@ -56,8 +56,12 @@ class RackSums {
   // The scale of this round is known. A dynamic one comes with the votes.
   bool has_scale() const { return scale_.is_known; }
   float scale() const { return scale_.factor; }
-  // The chunk's sum waits for the scale. REQUIRES: it is not known.
-  void hold(std::uint32_t slot) { held_.push(slot); }
+  // The chunk's sum waits for the scale, in one buffer. REQUIRES: the scale is not known, and the
+  // last push is there.
+  void hold(std::uint32_t slot, const ShardChunk& chunk) {
+    sums_.merge(slot, first_[slot], chunk.place.elements);
+    held_.push(slot);
+  }
   // A sum that waited for the scale, which is known now.
   bool has_held() const { return scale_.is_known && !held_.empty(); }
   std::size_t held() const { return held_.size(); }

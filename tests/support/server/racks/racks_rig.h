@@ -34,6 +34,7 @@ struct RacksOptions {
                                       // where it is above, and where it is below
   RackCompress rack_compress = {};
   RackLocal rack_local = {};
+  double ema_decay = 0.0;
   std::vector<std::shared_ptr<const server::JobCopy>> initial = {};  // by rack; empty: a new job
 };
 
@@ -130,6 +131,14 @@ class RacksRig {
   }
   server::JobOnCore& job(std::uint32_t rack) { return *racks_[rack].on_core; }
   server::Core& core(std::uint32_t rack) { return *racks_[rack].core; }
+  // The moving average of a chunk, as the rack has it.
+  std::vector<float> average(std::uint32_t rack, const Chunk& chunk) const {
+    const server::JobMemory& memory = *racks_[rack].memory;
+    const float* const from = memory.optimizer_state() +
+                              state_arrays(options_.rule) * memory.arena.elements() +
+                              memory.arena.at(chunk.arena_offset);
+    return {from, from + chunk.elements};
+  }
 
   void push(std::uint32_t rack, std::uint32_t slot) {
     for (auto& each : racks_[rack].workers) each->push(slot, epoch(rack));
@@ -284,6 +293,7 @@ class RacksRig {
     rack.layout.rack_wire_type = options_.rack_wire_type;
     rack.layout.rack_compress = options_.rack_compress;
     rack.layout.rack_local = options_.rack_local;
+    rack.layout.ema_decay = options_.ema_decay;
     rack.layout.job_workers = std::accumulate(options_.workers.begin(), options_.workers.end(), 0U);
     if (!options_.initial.empty()) rack.layout.initial = options_.initial[index];
     if (racks() > 1) rack.layout.rack = {racks(), index, trees};
