@@ -53,9 +53,9 @@ struct ClientOptions {
   // verbs
   std::string transport = "auto";
   LinkOptions links = {};
-  // How this worker's pushes are encoded. Sums come back whole. Parameters come back as what
-  // changed of them where pushes are sparse, over tcp and verbs, in rounds of all workers, with
-  // rule sgd or with any rule in 16 bits, unless job.whole_replies is set.
+  // How this worker's pushes are encoded. Sums come back whole. Over tcp and verbs, a sparse job of
+  // one rack without a quorum gets only changed parameters back. It needs rule sgd or a 16-bit
+  // wire type, and no job.whole_replies.
   CompressOptions compress = {};
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};
@@ -97,9 +97,9 @@ class Client {
   // is under way for other keys goes on. Each set of added keys is a job of its own at the servers,
   // named after this one ("JOB+1"), with the same options; it fails with this one. With a rule that
   // has parameters, `initialise` follows; from then on there are no snapshots. Errors leave the
-  // keys that are there as they are; after one of a server's nothing can be added any more. Where
-  // lists differ, every worker's names the key; of a list that is refused here the others hear only
-  // at options.timeout that this worker did not come.
+  // keys that are there as they are; after one of a server's nothing can be added any more. If
+  // the lists differ, the error at every worker names the key. If this worker refuses its own list,
+  // the others get an error only after options.timeout.
   // kFailedPrecondition: an option that added keys cannot have (clip_norm, rounds.quorum, racks,
   // push_from, a nonce); kResourceExhausted: 32 sets are there; kDeadlineExceeded or kAborted: who
   // did not call. REQUIRES: register_keys succeeded.
@@ -122,15 +122,15 @@ class Client {
   // How gradient_bytes' array is laid out, of the keys of register_keys. REQUIRES: it succeeded.
   ArrayLayout layout() const;
 
-  // From now on push sends what is in `gpu`, laid out so, which RDMA adapters read where it is: no
-  // CPU touches it. A key may be pushed when its gradient there is written, and not be written
-  // again before it was waited for. gradient_bytes goes on to be what initialise sends. Returns how
-  // the adapters read it, in words. Errors change nothing: kInvalidArgument for an array that is
+  // From now on push sends the gradients in `gpu`, an array with the layout of layout(). RDMA
+  // adapters read it directly, without a CPU. Write a key's gradient before its push, and do not
+  // write it again before its wait. initialise still sends gradient_bytes. Returns how the adapters
+  // read it, in words. Errors change nothing: kInvalidArgument for an array that is
   // too short; kFailedPrecondition says which server or adapter it is refused by, with the cure.
   // REQUIRES: register_keys; every push has been waited for.
   Result<std::string> push_from(ExportedMemoryPointer gpu);
 
-  // Starts the exchange of one key. With options.compress its gradient is no more what it was.
+  // Starts the exchange of one key. With options.compress, push overwrites its gradient.
   // REQUIRES: the key has been waited for since its last push.
   Status push(KeyId key);
 
@@ -183,12 +183,13 @@ class Client {
   // names a server that takes none, and the cure. REQUIRES: register_keys succeeded.
   Status check_snapshots() const;
 
-  // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. A gradient_scale of
-  // 0 or 1 / workers is a mean, with a quorum over the pushes of each round; another one multiplies
-  // the sum of however many they are. With a quorum a round that worker 0 is not in has those that
-  // it said before, and until it has said or pushed any those of others who have; a push of its
-  // that is dropped changes those of later rounds only. Once worker 0 is gone, the lowest worker's
-  // that is left count, if it says any. REQUIRES: every push has been waited for.
+  // Sets the hyper-parameters of the rounds whose pushes follow. Only worker 0's count; with
+  // job.rack_local, in each rack those of its first worker. A gradient_scale of 0 or 1 / workers is
+  // a mean, with a quorum over the pushes of each round, with job.rack_local over the rack's
+  // workers. Any other one multiplies the sum. With a quorum, a round without worker 0 uses the last
+  // hyper-parameters that worker 0 set. Until worker 0 has set or pushed any, the round uses another
+  // worker's. A dropped push of worker 0 changes later rounds only. After worker 0 has left, the
+  // lowest remaining worker's count, once it has set some. REQUIRES: every push has been waited for.
   Status set_hyper(const Hyper& hyper);
   // Sets the images or tokens in each of this worker's pushes that follow, for a job whose rounds
   // weigh pushes by samples. 1 until it is called. From kSamplesMin to kSamplesMax. REQUIRES: as

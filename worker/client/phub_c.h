@@ -47,18 +47,18 @@ void phub_options_destroy(phub_options* options);
  *   job                 the job's name; "default"
  *   worker_index        -1: the server chooses
  *   transport           "auto", "shm", "tcp" or "verbs"
- *   timeout_ms          the deadline of every wait; 30000. With a quorum, rounds.patience_ms is a third
- *                       of it if it is not set
+ *   timeout_ms          the deadline of every wait; 30000. With a quorum and rounds.late "drop",
+ *                       rounds.patience_ms is a third of it if it is not set
  *   credentials         a folder with ca.pem, cert.pem, key.pem, token, nonce, as `phubctl pki` makes it
  *   tenant              whose job it is, where the credentials leave the choice
  *   require_encryption  "true": it is an error where gradients would leave this host unencrypted
- *   run                 a word that this run's workers have, and those of other runs have not: a job
- *                       takes workers of one run
+ *   run                 the name of this run, the same at all of its workers: a job refuses workers of
+ *                       another run
  *   tcp_congestion_control  "auto", "system", or a name of the kernel's
  *   compress.density, compress.dense_below, compress.error_feedback, compress.momentum,
  *   compress.warm_up_rounds, compress.selector
  *                       with an "encoding" other than dense: what this worker pushes, as CompressConfig
- *                       of proto/config/training.proto says
+ *                       of proto/config/training.proto says (warm_up_steps there)
  * Returns 0, or 1 for a name or a value that is not known: `error`, when not NULL, receives why, or
  * NULL. It belongs to the options and is valid until their next call. */
 /* clang-format on */
@@ -79,7 +79,7 @@ const char* phub_error(const phub_client* client);
 
 int phub_register_keys(phub_client* client, const phub_key* keys, size_t count);
 /* Adds keys while the job runs; their numbers follow those that are there. Every worker calls it
- * with the same list, and it waits for them. Not with clip_norm, a quorum or a nonce; 32 times at
+ * with the same list, and it waits for them. Not with clip_norm, a quorum, racks or a nonce; 32 times at
  * most. With a rule that has parameters phub_initialise follows. After an error of a server's no
  * keys can be added any more. */
 int phub_add_keys(phub_client* client, const phub_key* keys, size_t count);

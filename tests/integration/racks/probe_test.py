@@ -261,8 +261,8 @@ class PlannedTest(ProbeTest):
                              (("--racks", "a:1,b:1", "--rack-no-feedback"), "rack_compress.density"),
                              (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rack-selector", "all"),
                               "histogram"),
-                             (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rule", "lars"),
-                              "rule: lars"),
+                             (("--racks", "a:1,b:1", "--rack-compress", "0.01", "--rule", "elastic"),
+                              "rule: elastic"),
                              (("--racks", "a:1,b:1", "--rack-hybrid-bytes", "9"), "contradicts rack_shape: spread")):
             done = self.ctl(a, "job", "create", "x", *words)
             self.assertEqual(done.returncode, 2, words)
