@@ -9,17 +9,18 @@ namespace {
 
 // $1 is the configuration; the other words are the command, whose last the configuration's path
 // becomes. Its output goes through a pipe, which any program can open again by name, as a socket of
-// sshd's cannot. Descriptor 3 is the connection: what is in a shell's background has no input. In
-// the end the shell itself must not speak: who speaks into a closed connection dies and leaves the
-// folder.
+// sshd's cannot. Both ends of the pipe are open before the command starts, so that nobody waits for
+// an end whose program was killed before it opened it. Descriptor 3 is the connection: what is in a
+// shell's background has no input. In the end the shell itself must not speak: who speaks into a
+// closed connection dies and leaves the folder.
 constexpr std::string_view kWithConfiguration =
     R"(d=$(mktemp -d) && mkfifo "$d/out" && printf %s "$1" >"$d/c.textproto" || exit 1
 shift
-cat <"$d/out" & o=$!
-exec 3<&0
-"$@" "$d/c.textproto" >"$d/out" </dev/null 3<&- & p=$!
-{ cat <&3 >/dev/null; kill $p; sleep 5; kill -9 $p; } >/dev/null 2>&1 & w=$!
-exec >/dev/null 2>&1
+exec 3<&0 4<>"$d/out" 5<"$d/out"
+cat <&5 3<&- 4<&- 5<&- & o=$!
+"$@" "$d/c.textproto" >"$d/out" </dev/null 3<&- 4<&- 5<&- & p=$!
+{ cat <&3 >/dev/null; kill $p; sleep 5; kill -9 $p; } >/dev/null 2>&1 4<&- 5<&- & w=$!
+exec >/dev/null 2>&1 4<&- 5<&-
 wait $p; r=$?
 wait $o
 kill $w

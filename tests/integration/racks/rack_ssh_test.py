@@ -78,6 +78,16 @@ class RackSshTest(unittest.TestCase):
         process.kill()
         until(self.is_gone, "servers and their folders are gone")
 
+    def test_a_run_that_is_killed_while_it_starts_leaves_nothing_there(self):
+        for _ in range(5):
+            process = subprocess.Popen([BENCH, "rack", "run", self.scenario(ENDLESS)],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            until(lambda: os.listdir(self.scratch), "something has started")
+            process.kill()
+            until(self.is_gone, "servers and their folders are gone")
+
     def test_a_training_that_fails_leaves_nothing_there(self):
         # The rate is beyond reason, so that a worker ends while others wait for it.
         for _ in range(3):
