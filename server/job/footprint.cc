@@ -17,9 +17,11 @@ constexpr std::size_t kStagingBudgetBytes = 4U << 20U;
 constexpr std::uint64_t kBytesOfCore = 24 << 10;           // a shard, and its log of rounds
 constexpr std::uint64_t kBytesOfChunk = 256;               // its state, stamps, group, landings
 constexpr std::uint64_t kBytesOfRackPlace = 16 + 64 + 16;  // where it goes up from, with a Hyper
-constexpr std::uint64_t kBytesOfRun = 16;                  // elements with one weight decay
-constexpr std::uint64_t kBytesOfNorms = 288;               // of a run under rule lars
-constexpr std::uint64_t kBytesOfSquares = 16;              // of a chunk whose gradients are clipped
+constexpr std::uint64_t kBytesOfOuter = 64;          // its sum of differences, and who has sent one
+constexpr std::uint64_t kBytesOfRacksPush = 16;      // a contribution
+constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
+constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
+constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradients are clipped
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 128;  // deadlines, hyper; sets of a few workers
@@ -76,7 +78,10 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
       kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0) + (is_named ? kBytesOfPusher : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
-  const std::uint64_t place = combines_sums(layout) ? kBytesOfRackPlace : 0;
+  const std::uint64_t place =
+      (combines_sums(layout) ? kBytesOfRackPlace : 0) +
+      (layout.rack_local.is_on() ? kBytesOfOuter : 0) +
+      layout.rack.racks() * (layout.rack.is_alone() ? 0 : kBytesOfRacksPush);
   const std::uint64_t chunk =
       kBytesOfChunk + clipped + place + (has_quorum ? kBytesOfQuorumsChunk : 0);
   std::uint64_t member = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;

@@ -6,7 +6,7 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
                    WorkerReader& reader, BufferPool& staging)
     : place_(layout.rack),
       workers_(layout.workers),
-      sums_({.most = layout.workers,
+      sums_({.most = layout.rack_local.is_on() ? 0 : layout.workers,
              .type = layout.wire_type,
              .in_order = layout.deterministic,
              .encoding = layout.encoding},

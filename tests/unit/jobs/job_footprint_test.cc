@@ -75,6 +75,27 @@ TEST_CASE("tables of rounds with a quorum are counted") {
   }
 }
 
+TEST_CASE("tables of racks are counted, whatever they send each other") {
+  for (const std::uint32_t workers : {1U, 8U}) {
+    for (const int kind : {0, 1, 2, 3}) {
+      INFO("workers " << workers << ", kind " << kind);
+      const std::size_t before = allocated();
+      JobLayout layout = layout_of(4 << 20, 4096, workers, RuleKind::kSgd);
+      layout.rack = {3, 0, make_rack_trees({"a", "b", "c"}, RackShape::kSpread)};
+      if (kind % 2 == 1) layout.rack_compress.density = 0.01F;
+      if (kind == 1) layout.loss_scale.kind = LossScaling::kVoted;
+      if (kind >= 2) layout.rack_local.steps = 10;
+      const auto memory = std::move(*JobMemory::create(layout));
+      const auto on_core = std::move(*JobOnCore::create(layout, 0, memory));
+      const std::size_t used = allocated() - before;
+      // Sums that are sent are not tables: bytes_needed has them.
+      const std::uint64_t sums = kind == 0 ? 0 : (4U << 20U) * sizeof(float);
+      CHECK(bytes_of_bookkeeping(layout) + sums >= used);
+      CHECK(bytes_of_bookkeeping(layout) + sums <= 5 * used);
+    }
+  }
+}
+
 TEST_CASE("what sparse replies take is counted") {
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
     JobLayout layout = layout_of(1 << 20, 32768, 2, RuleKind::kSgd);
