@@ -80,7 +80,10 @@ Reason late_workers(const control::JobInfo& job, const control::RackTiming& rack
 std::string fewer_bytes(const control::JobSpec& spec) {
   return spec.has_rack_compress()
              ? fmt::format("a `rack_compress.density` below {:.3g}", spec.rack_compress().density())
-             : std::string("`rack_compress` (`phubctl job plan --explain` predicts both)");
+             : std::string(
+                   "`rack_compress` (`phubctl job plan --explain` predicts both), or "
+                   "several steps of each rack from one exchange to the next "
+                   "(`rack_local_steps`)");
 }
 
 // Both ends wait for each other.

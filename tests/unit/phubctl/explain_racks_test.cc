@@ -77,7 +77,8 @@ TEST_CASE("with a look at the other rack's server it is its workers or the link 
   CHECK(link.topic == "uplink");
   CHECK_THAT(link.what, Contains("link to rack b bounds it") && Contains("30.0 MiB/s") &&
                             Contains("30.0 ms (30.0 %) of a round here and 25.0 ms there"));
-  CHECK_THAT(link.cure, Contains("`rack_compress` (`phubctl job plan --explain`"));
+  CHECK_THAT(link.cure, Contains("`rack_compress` (`phubctl job plan --explain`") &&
+                            Contains("`rack_local_steps`"));
   here.job.mutable_spec()->mutable_rack_compress()->set_density(0.01F);
   CHECK_THAT(first(0.025).cure, Contains("a `rack_compress.density` below 0.01"));
 }
