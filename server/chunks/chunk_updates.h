@@ -37,8 +37,8 @@ class ChunkUpdates {
   };
   void join(const Joined& joined) { joined_ = joined; }
 
-  // Applies the rule to the chunk's sum, whose pushes are all there, and ends its round. Of a plain
-  // job.
+  // Applies the rule to the chunk's sum, whose pushes are all there, and ends its round. Only plain
+  // jobs use it.
   void update(std::uint32_t slot) {
     copying.copy_if_due(chunks[slot]);
     apply(slot);

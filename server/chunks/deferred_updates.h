@@ -49,7 +49,7 @@ class DeferredUpdates {
   // The job votes.
   bool votes() const { return scale_.kind == LossScaling::kVoted; }
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
-  // Of a job that clips over several servers; null: it does not.
+  // Null: the job does not clip over several servers.
   NormWords* words() { return words_ ? &*words_ : nullptr; }
   const NormWords* words() const { return words_ ? &*words_ : nullptr; }
 

@@ -50,7 +50,7 @@ class Shard {
   // and nobody looks at them, neither for values nor for checksums; one stream of each worker.
   bool is_plain() const { return is_plain_; }
 
-  // ---- Of a job with a quorum ----
+  // ---- For jobs with a quorum ----
   // Completes the round with the earliest end, with the pushes that have come, and returns its
   // chunk. REQUIRES: members.rounds()->has_ends().
   std::uint32_t end_round();
@@ -58,13 +58,13 @@ class Shard {
   bool lose(std::uint32_t worker);
   // Finds the workers that now get a reply. True: the round is complete, and end_round() ends it.
   bool go_on(std::uint32_t slot);
-  // Rounds behind the furthest chunk. Of a job with a quorum, whose chunks have no rounds together:
-  // the steps of the slowest worker that is there, beyond the `first` of this job.
+  // Rounds behind the furthest chunk. With a quorum chunks have no rounds together: returns the
+  // steps of the slowest present worker, beyond the `first` of this job.
   std::uint64_t rounds_to_copy(std::uint64_t first) const {
     return members.rounds() ? first + members.rounds()->steps() : updates.copying.rounds_max();
   }
 
-  // ---- Of a job of several racks ----
+  // ---- For jobs of several racks ----
   // True: sums of this rack waited for the loss scale, and it is known now.
   bool has_held() const { return !stopped_ && racks && racks->has_held(); }
   // Continues the first of these sums. Returns its chunk and the result, as on_push does. REQUIRES:

@@ -176,7 +176,7 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
   return count;
 }
 
-// Of those that are smaller so, what changed alone (server/chunks/chunk/sparse_replies.h).
+// Replaces a reply by its changes where these are smaller (server/chunks/chunk/sparse_replies.h).
 void Replies::shorten(const Connection& connection, std::span<Write> replies) {
   const Shard& shard = connection.job->shard;
   const bool is_worker = connection.role == PeerRole::kWorker;

@@ -1,4 +1,4 @@
-// Who is in a chunk's round: every member, or those whom a quorum takes (quorum_rounds.h).
+// The members of a chunk's round: every member, or those whom a quorum takes (quorum_rounds.h).
 //
 // A member is one of this rack's workers, or a rack below. Data of a Shard; its core's thread only.
 #pragma once
@@ -31,12 +31,12 @@ class RoundMembers {
     rounds_->release(slot, rounds);
   }
 
-  // Of a job with a quorum; null: each round has every member's push.
+  // Null: the job has no quorum, so each round has every member's push.
   QuorumRounds* rounds() { return rounds_ ? &*rounds_ : nullptr; }
   const QuorumRounds* rounds() const { return rounds_ ? &*rounds_ : nullptr; }
 
  private:
-  WorkerSets waiting_;  // by slot: whose pushes are not replied to
+  WorkerSets waiting_;  // by slot: members that wait for a reply to their push
   std::optional<QuorumRounds> rounds_;
 };
 
