@@ -92,9 +92,23 @@ find_rooms() {
 # The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there by the
 # kernels' own test.
 build_sanitized() {
-  renice -n 19 $BASHPID >/dev/null  # the time that the tests leave
   build asan phub_sanitized_tests phub_fuzzers
   build tsan phub_sanitized_tests
+}
+
+# In the time that the tests leave.
+build_sanitized_meanwhile() {
+  renice -n 19 $BASHPID >/dev/null
+  build_sanitized
+}
+
+# Beside others' work that build might never end. What it has built is kept.
+stop_building() {
+  kill -- "-$1" 2>/dev/null || true
+  for _ in {1..100}; do
+    kill -0 -- "-$1" 2>/dev/null || break
+    sleep 0.2
+  done
 }
 
 mkdir -p build
@@ -109,12 +123,13 @@ elif [ "$quick" = yes ]; then
 else
   build dev
   set -m  # a process group of its own
-  build_sanitized &
+  build_sanitized_meanwhile &
   sanitized=$!
   set +m
   trap 'kill -- "-$sanitized" 2>/dev/null || true' EXIT
   run dev
-  wait "$sanitized"
+  stop_building "$sanitized"
+  build_sanitized
   run asan -L 'sanitized|fuzz'
   run tsan -L sanitized
 fi
