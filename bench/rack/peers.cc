@@ -72,6 +72,7 @@ Result<std::vector<Command>> openmpi_workers(const Fabric& fabric, const Work& w
   set("btl", "self,tcp");
   set("btl_tcp_if_include", std::string(kNic));
   set("oob_tcp_if_include", std::string(kNic));
+  set("routed", "direct");          // on a busy machine daemons lose other routes to each other
   set("mpi_yield_when_idle", "1");  // hosts share the machine's CPUs
   set("orte_tmpdir_base", places.scratch().string());
   command.push_back(program);
