@@ -46,7 +46,7 @@ class RandomSpec {
     if (rarely()) spec.rack_compress.density = 0.25F;
     if (rarely()) spec.rack_local.steps = 2;
     if (rarely()) spec.rack_local.learning_rate = 0.5F;
-    if (rarely()) spec.rack_local.momentum = 0.5F;
+    if (rarely()) spec.rack_local.momentum = 0.75F;
     if (seldom()) add_rounds(spec);
     if (rarely()) spec.rounds.grace_ms = 5;
     if (rarely()) spec.rounds.patience_ms = 100;
