@@ -90,9 +90,14 @@ inline constexpr Use kRacks{"racks", "racks",
                             [](const JobSpec& job) { return !job.racks.empty(); }};
 inline constexpr Use kOneRack{"racks", "one rack",
                               [](const JobSpec& job) { return job.racks.empty(); }};
-inline constexpr Use kShaped{"rack_shape", "rack_shape other than spread", [](const JobSpec& job) {
-                               return !job.racks.empty() && job.rack_shape != RackShape::kSpread;
-                             }};
+// Rounds are all racks' together.
+inline constexpr Use kRacksTogether{
+    "racks", "racks without rack_local_steps",
+    [](const JobSpec& job) { return !job.racks.empty() && !job.rack_local.is_on(); }};
+inline constexpr Use kShapedTogether{
+    "rack_shape", "rack_shape other than spread", [](const JobSpec& job) {
+      return kRacksTogether.holds(job) && job.rack_shape != RackShape::kSpread;
+    }};
 inline constexpr Use kShape{"rack_shape", "rack_shape", [](const JobSpec& job) {
                               return job.rack_shape != RackShape::kSpread;
                             }};

@@ -35,6 +35,7 @@ ChunkUpdates::ChunkUpdates(const JobLayout& layout, std::uint32_t core,
     chunk.sum.members = layout.workers;
     chunk.initialised = !has_parameters(layout.rule);
     chunk.is_root = layout.rack.is_alone() || layout.rack.is_root(layout.plan->chunks[id].tree);
+    chunk.votes_here = chunk.is_root || layout.rack_local.is_on();
     if (!restored_) continue;
     // The first round of a restored job replies with what was restored, so its number is the
     // snapshot's again.

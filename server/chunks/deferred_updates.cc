@@ -11,10 +11,14 @@
 namespace phub::server {
 namespace {
 
-// Chunks whose updates are made here.
-std::size_t updated_here(const std::vector<ShardChunk>& chunks) {
-  const auto ends_here = [](const ShardChunk& chunk) { return chunk.is_root; };
-  return static_cast<std::size_t>(std::count_if(chunks.begin(), chunks.end(), ends_here));
+// Chunks on whose rounds this server counts the votes.
+std::size_t voted_on(const std::vector<ShardChunk>& chunks) {
+  return static_cast<std::size_t>(std::ranges::count_if(chunks, &ShardChunk::votes_here));
+}
+
+// Whoever votes here: this rack's workers, and all other racks where rounds are theirs together.
+std::uint32_t voters(const JobLayout& layout) {
+  return layout.rack_local.is_on() ? layout.workers : seats(layout);
 }
 
 }  // namespace
@@ -37,8 +41,7 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       plan_(layout.plan),
       ids_(plan_->core_chunks[layout.server_index][core]),
       finite_(chunks.size(), true),
-      votes_(seats(layout), updated_here(chunks),
-             (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
+      votes_(voters(layout), voted_on(chunks), (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
   const Plan& plan = *plan_;
   if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);
   if (clips_over_servers(layout)) {
@@ -212,7 +215,7 @@ Hyper DeferredUpdates::unscaled_hyper(const ShardChunk& chunk) const {
 }
 
 bool DeferredUpdates::update(std::uint32_t slot) {
-  const bool is_voted_on = votes() && chunks_[slot].is_root;
+  const bool is_voted_on = votes() && chunks_[slot].votes_here;
   const bool is_against = is_voted_on && votes_.are_against();
   const bool is_tried = !leaves_out_round(slot) && finite_[slot];
   const bool is_whole = is_tried && update_runs(chunks_[slot]);

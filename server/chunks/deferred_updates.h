@@ -68,7 +68,7 @@ class DeferredUpdates {
   // Nothing of the chunk's round is updated, on no core: by its votes, or since its norm is not
   // finite. REQUIRES: the chunk is updated next.
   bool leaves_out_round(std::uint32_t slot) const {
-    return (chunks_[slot].is_root && votes_.are_against()) || !std::isfinite(front_.clip);
+    return (chunks_[slot].votes_here && votes_.are_against()) || !std::isfinite(front_.clip);
   }
   // The chunk's sum is, or its key's norm says so.
   bool is_finite(std::uint32_t slot) const { return finite_[slot]; }
@@ -99,7 +99,7 @@ class DeferredUpdates {
   };
 
   bool waits_for_votes(const Group& group) const {
-    return votes() && chunks_[group.first_slot].is_root;
+    return votes() && chunks_[group.first_slot].votes_here;
   }
   bool is_due(const Group& group) const;
   bool is_norm_known() const;

@@ -12,7 +12,6 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       is_plain_(layout.rack.is_alone() && layout.rounds.waits_for_all() && !sums_wait(layout) &&
                 layout.encoding == Encoding::kDense && layout.watch_values == WatchValues::kOff &&
                 !layout.checksums && layout.tcp_streams == 1),
-      skips_keys_(needs_whole_keys(layout.rule)),
       mean_scale_(1.0F / static_cast<float>(layout.workers)),
       staging_(staging) {
   if (!layout.rack.is_alone()) {
@@ -21,6 +20,16 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
   }
   if (layout.rack_local.is_on()) {
     outer.emplace(layout, updates.chunks, updates.parameters, *exchange, staging);
+  }
+  if (racks) {
+    rack_rounds.emplace(RackRounds::Parts{.updates = updates,
+                                          .reader = reader,
+                                          .sums = *racks,
+                                          .exchange = *exchange,
+                                          .staging = staging,
+                                          .makes_own = outer.has_value(),
+                                          .is_restored = restored_},
+                        layout.rule);
   }
   const bool is_as_alone = !racks || outer;
   if (is_as_alone) reader.read_for(updates.sums);
@@ -50,7 +59,9 @@ PushResult Shard::on_push(const Push& push) {
   }
 
   if (!chunk.initialised) return initialise(push, chunk);
-  if (!is_plain_) return racks && !outer ? add_of_racks(push, chunk) : add_own(push, chunk);
+  if (!is_plain_) {
+    return racks && !outer ? stop_if_it_ends(rack_rounds->add(push, chunk)) : add_own(push, chunk);
+  }
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   const bool is_last = updates.sums.add(push.slot, push.worker, {push.data, push.staged}, chunk.sum,
                                         chunk.place.elements);
@@ -121,12 +132,21 @@ PushResult Shard::initialise(Push push, ShardChunk& chunk) {
   }
   chunk.sum.clear();
   if (is_of_racks && !chunk.is_root) {
-    begin_above(push.slot);
+    rack_rounds->begin_above(push.slot);
     return PushResult::kGoesUp;
   }
   updates.parameters.publish(chunk.place);
   updates.begin(push.slot);
   return PushResult::kCompleted;
+}
+
+PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped) {
+  const PushResult taken =
+      stopped_ ? PushResult::kStopped : rack_rounds->take_reply(slot, data, is_skipped);
+  if (staging_.owns(data.data())) {  // place_of_reply took it
+    staging_.give(const_cast<std::byte*>(data.data()));
+  }
+  return taken;
 }
 
 VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
@@ -141,18 +161,22 @@ VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
 }
 
 VoteOutcome Shard::count_vote(std::uint32_t worker, const Vote& vote) {
-  if (racks && racks->is_worker(worker)) {
-    const VoteOutcome outcome = racks->vote(worker, vote);
-    if (outcome != VoteOutcome::kAccepted) return outcome;
+  if (racks && !outer) {
+    const bool is_worker = racks->is_worker(worker);
+    const VoteOutcome own = is_worker ? racks->vote(worker, vote) : VoteOutcome::kAccepted;
+    if (own != VoteOutcome::kAccepted) return own;
+    if (racks->roots() == 0) return VoteOutcome::kAccepted;  // others count it
+  } else if (worker >= workers_) {
+    return VoteOutcome::kUnasked;
   }
-  if (racks && racks->roots() == 0) return VoteOutcome::kAccepted;  // others count it
   return updates.gate()->vote(worker, vote);
 }
 
 NormOutcome Shard::tell_norm(std::uint32_t worker, double squares) {
   if (stopped_) return NormOutcome::kStopped;
   NormWords* const words = updates.gate() == nullptr ? nullptr : updates.gate()->words();
-  return words == nullptr ? NormOutcome::kUnasked : words->add(worker, squares);
+  const bool is_asked = words != nullptr && worker < workers_;
+  return is_asked ? words->add(worker, squares) : NormOutcome::kUnasked;
 }
 
 }  // namespace phub::server

@@ -17,6 +17,7 @@
 
 #include "server/chunks/chunk_updates.h"
 #include "server/chunks/pushes/worker_reader.h"
+#include "server/chunks/rack_rounds.h"
 #include "server/chunks/racks/rack_exchange.h"
 #include "server/chunks/racks/rack_sums.h"
 #include "server/chunks/rounds/round_members.h"
@@ -35,9 +36,10 @@ class Shard {
   RoundMembers members;
   ChunkUpdates updates;
   WorkerReader reader;
-  std::optional<RackSums> racks;         // none: the job has one rack
-  std::optional<RackExchange> exchange;  // the same
-  std::optional<OuterSteps> outer;       // none: racks make no rounds by themselves
+  std::optional<RackSums> racks;          // none: the job has one rack
+  std::optional<RackExchange> exchange;   // the same
+  std::optional<OuterSteps> outer;        // none: racks make no rounds by themselves
+  std::optional<RackRounds> rack_rounds;  // none: the job has one rack
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   PushResult on_push(const Push& push);
@@ -69,10 +71,15 @@ class Shard {
   bool has_held() const { return !stopped_ && racks && racks->has_held(); }
   // Continues the first of these sums. Returns its chunk and the result, as on_push does. REQUIRES:
   // has_held.
-  std::pair<std::uint32_t, PushResult> take_held();
+  std::pair<std::uint32_t, PushResult> take_held() {
+    const auto [slot, result] = rack_rounds->take_held();
+    return {slot, stop_if_it_ends(result)};
+  }
   // Returns the place for a reply of the rack that is member `seat` to the chunk's sum. Null: no
   // reply of `bytes` bytes is due from there. REQUIRES: bytes > 0.
-  std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
+  std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
+    return rack_rounds->place_of_reply(seat, slot, bytes);
+  }
   // Takes the reply `data`, which may be at place_of_reply already. Returns kCompleted, kDeferred,
   // kUpdatesDue, or what is wrong. Gives its staging buffer back.
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
@@ -95,22 +102,14 @@ class Shard {
   bool has_right_length(const Push& push, const ShardChunk& chunk) const;
   PushResult initialise(Push push, ShardChunk& chunk);
   PushResult add_own(Push push, ShardChunk& chunk);
-  PushResult add_of_racks(Push push, ShardChunk& chunk);
-  PushResult add_own_sum(std::uint32_t slot);
-  bool add_sum(std::uint32_t slot, std::uint32_t position, const Contribution& sum);
-  PushResult finish_of_racks(std::uint32_t slot);
   PushResult join_round(const Push& push, const Contribution& own, ShardChunk& chunk);
   PushResult finish_quorum_round(std::uint32_t slot);
-  PushResult go_up(std::uint32_t slot);
-  void begin_above(std::uint32_t slot);
-  PushResult take_combined(std::uint32_t slot, std::span<const std::byte> reply);
   VoteOutcome count_vote(std::uint32_t worker, const Vote& vote);
   PushResult stop_if_it_ends(PushResult result);
 
   const std::uint32_t workers_;  // of this rack
   const bool restored_;          // the parameters were there before the first round
   const bool is_plain_;
-  const bool skips_keys_;   // its rule may leave out a part of a chunk
   const float mean_scale_;  // 1 / workers; with a quorum: 1 / the pushes of a round is meant
   bool stopped_ = false;
   BufferPool& staging_;

@@ -74,7 +74,7 @@ void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
 
 void Replies::tell_norm(JobOnCore& job) {
   for (const auto& connection : job.connections) {
-    if (!connection || connection->lost) continue;
+    if (!connection || connection->lost || connection->role != PeerRole::kWorker) continue;
     connection->owed |= Connection::kNorm;
     mark(*connection);
   }

@@ -2,6 +2,7 @@
 // documented, between exchanges and after them, and so has a job that is restored.
 #include <cstring>
 
+#include "kernels/clip.h"
 #include "tests/support/main/catch.h"
 #include "tests/support/server/racks/racks_rig.h"
 
@@ -51,11 +52,15 @@ class LocalModel {
       }
     }
   }
-  void round(int number, const Hyper& hyper = kHyper) {
+  // `scales`: by rack, what the sums are multiplied by; 0: the rack leaves out the round.
+  void round(int number, const std::vector<float>& scales = {0.25F, 0.25F, 0.25F}) {
     for (std::uint32_t id = 0; id < rig_.plan->chunks.size(); ++id) {
       for (std::uint32_t index = 0; index < racks_.size(); ++index) {
+        if (scales[index] == 0.0F) continue;
         Rack& rack = racks_[index];
         const auto sum = rig_.fold_workers(rig_.plan->chunks[id], index);
+        Hyper hyper = kHyper;
+        hyper.gradient_scale = scales[index];
         apply(RuleKind::kMomentum, hyper, 0.01F, sum, rack.parameters[id], rack.state[id]);
       }
       if (number % static_cast<int>(kThree.steps) == 0) exchange(id);
@@ -158,6 +163,78 @@ TEST_CASE("racks that make rounds by themselves have one process's bits, by each
   }
   for (std::uint32_t rack = 0; rack < rig.racks(); ++rack) {
     CHECK(rig.job(rack).staging->in_use() == 0);
+  }
+}
+
+// Every vote says the scale of its rack, which is a power of two.
+TEST_CASE("racks that make rounds by themselves vote by themselves", "[racks]") {
+  const auto shape = GENERATE(RackShape::kSpread, RackShape::kTree);
+  const bool votes_first = GENERATE(false, true);
+  RacksOptions options = local(RuleKind::kMomentum, shape);
+  options.loss_scale = {LossScaling::kVoted, 1.0F};
+  RacksRig rig(options);
+  LocalModel model(rig);
+  draw_local(rig, 0);
+  rig.round();
+  model.initialise(rig.worker(0, 0).gradients);
+  for (int round = 1; round < 11; ++round) {
+    INFO("round " << round);
+    // Each rack leaves out rounds of its own, also such as end with an exchange.
+    std::vector<float> scales;
+    for (int rack = 0; rack < 3; ++rack) {
+      const bool is_left_out = (round + rack) % 4 == 3;
+      scales.push_back(is_left_out ? 0.0F : std::ldexp(0.25F, -((round + rack) % 3)));
+    }
+    const auto vote = [&] {
+      rig.for_each([&](std::uint32_t rack, RacksWorker& worker) {
+        const bool is_against = scales[rack] == 0.0F && &worker == &rig.worker(rack, 0);
+        worker.vote = {.loss_scale = scales[rack] == 0.0F ? 2.0F : 0.25F / scales[rack],
+                       .overflow = is_against ? 1U : 0U};
+        worker.send(&worker.vote, sizeof(Vote),
+                    wire::immediate(wire::kVoteSlot, RacksRig::epoch(rack)));
+      });
+    };
+    draw_local(rig, round);
+    if (votes_first) vote();
+    rig.push_all();
+    if (!votes_first) vote();
+    rig.finish();
+    model.round(round, scales);
+    check_racks(rig, model);
+    CHECK(are_equal(rig) == (round % 3 == 0));
+  }
+  for (std::uint32_t rack = 0; rack < rig.racks(); ++rack) {
+    CHECK(rig.job(rack).shard.updates.skipped.rounds.value() == (rack == 0 ? 2 : 3));
+    CHECK(rig.job(rack).staging->in_use() == 0);
+  }
+}
+
+TEST_CASE("racks that make rounds by themselves clip by their own norms", "[racks]") {
+  constexpr float kNorm = 3.0F;
+  RacksOptions options = local(RuleKind::kMomentum, RackShape::kChain);
+  options.clip_norm = kNorm;
+  RacksRig rig(options);
+  LocalModel model(rig);
+  draw_local(rig, 0);
+  rig.round();
+  model.initialise(rig.worker(0, 0).gradients);
+  for (int round = 1; round < 8; ++round) {
+    draw_local(rig, round);
+    rig.round();
+    std::vector<float> scales;
+    for (std::uint32_t rack = 0; rack < rig.racks(); ++rack) {
+      double squares = 0.0;
+      for (const Chunk& chunk : rig.plan->chunks) {
+        const std::vector<float> sum = rig.fold_workers(chunk, rack);
+        squares += kernels::sum_of_squares(sum.data(), sum.size());
+      }
+      scales.push_back(0.25F * kernels::clip_coefficient(kNorm, squares, 0.25F));
+    }
+    CHECK(scales[0] < 0.25F);
+    CHECK(scales[0] != scales[1]);
+    model.round(round, scales);
+    check_racks(rig, model);
+    CHECK(are_equal(rig) == (round % 3 == 0));
   }
 }
 
@@ -311,6 +388,21 @@ TEST_CASE("differences of wrong lengths, or that are none, end their job", "[rac
   beset.rig.push_as_stranger(beset.slot, wrong);
   beset.run();
   CHECK(beset.has_ended(cause));
+}
+
+TEST_CASE("another rack neither votes nor tells a norm where racks make their own rounds",
+          "[racks]") {
+  RacksOptions options = LocalBeset::options();
+  const bool votes = GENERATE(false, true);
+  options.loss_scale.kind = votes ? LossScaling::kVoted : LossScaling::kNone;
+  RacksRig rig(options);
+  const Vote vote{.loss_scale = 1.0F};
+  const double norm = 1.0;
+  votes ? rig.push_as_stranger(wire::kVoteSlot, std::as_bytes(std::span(&vote, 1)))
+        : rig.push_as_stranger(wire::kNormSlot, std::as_bytes(std::span(&norm, 1)));
+  for (int i = 0; i < 200; ++i) rig.run_once();
+  CHECK(rig.job(0).shard.stopped());
+  CHECK(rig.core(0).drops().value(votes ? server::Drop::kBadVote : server::Drop::kBadNorm) == 1);
 }
 
 TEST_CASE("a job that is lost or detached in an exchange leaves nothing", "[racks]") {

@@ -41,8 +41,9 @@ class RacksOracle {
       }
     }
   }
-  void round(const JobOracle::Value& pushed) {
+  void round(std::uint32_t round, const JobOracle::Value& pushed) {
     for (std::uint32_t rack = 0; rack < racks_.size(); ++rack) {
+      if (job_.is_skipped(round, rack)) continue;
       const std::uint32_t first = job_.first_worker(rack);
       racks_[rack].round([&](std::uint32_t worker, KeyId key, std::uint64_t i) {
         return pushed(first + worker, key, i);

@@ -23,10 +23,17 @@ struct RandomJob {
   bool is_ordered() const { return spec.rounds.waits_for_all(); }
   bool votes() const { return spec.loss_scale.kind == LossScaling::kVoted; }
 
-  // In round 2 a vote says that a gradient overflowed.
-  bool is_skipped(std::uint32_t round) const { return votes() && round == 2; }
-  float scale(std::uint32_t round) const {
-    return votes() ? static_cast<float>(1U << (round % 3)) : spec.loss_scale.factor;
+  // In round 2 the last worker votes that a gradient overflowed. Racks that make rounds by
+  // themselves leave it out by themselves.
+  bool is_skipped(std::uint32_t round, std::uint32_t rack) const {
+    const bool concerns = !spec.rack_local.is_on() || rack + 1 == spec.racks.size();
+    return votes() && round == 2 && concerns;
+  }
+  // Returns the loss scale of the worker's gradients. Racks that make rounds by themselves have
+  // scales of their own.
+  float scale(std::uint32_t round, std::uint32_t worker) const {
+    const std::uint32_t own = spec.rack_local.is_on() ? rack_of(worker) : 0;
+    return votes() ? static_cast<float>(1U << ((round + own) % 3)) : spec.loss_scale.factor;
   }
   // The worker's rack; 0 where there is one.
   std::uint32_t rack_of(std::uint32_t worker) const {

@@ -120,15 +120,16 @@ Status compare_quorum(const Client& client, const RandomJob& job) {
 
 Status push_round(Client& client, const RandomJob& job, std::uint32_t round) {
   const std::uint32_t worker = client.worker_index();
-  const double scale = job.scale(round);
+  const double scale = job.scale(round, worker);
   fill(client, job, [&](std::uint64_t i) { return scale * job.pushed(worker, i, round); });
   for (KeyId key = static_cast<KeyId>(job.spec.keys.size()); key-- > 0;) {
     PHUB_RETURN_IF_ERROR(client.push(key));
   }
   if (job.votes()) {
     const bool is_last = worker + 1 == job.spec.workers;
-    PHUB_RETURN_IF_ERROR(client.vote(
-        {.loss_scale = job.scale(round), .overflow = is_last && job.is_skipped(round) ? 1U : 0U}));
+    PHUB_RETURN_IF_ERROR(
+        client.vote({.loss_scale = job.scale(round, worker),
+                     .overflow = is_last && job.is_skipped(round, job.rack_of(worker)) ? 1U : 0U}));
   }
   return client.wait_all();
 }
@@ -152,11 +153,9 @@ Status train(Client& client, const RandomJob& job) {
     }
     PHUB_RETURN_IF_ERROR(push_round(client, job, round));
     if (!job.is_ordered()) continue;
-    if (!job.is_skipped(round)) {
-      oracle.round([&](std::uint32_t worker, KeyId, std::uint64_t i) {
-        return job.pushed(worker, i, round);
-      });
-    }
+    oracle.round(round, [&](std::uint32_t worker, KeyId, std::uint64_t i) {
+      return job.pushed(worker, i, round);
+    });
     PHUB_RETURN_IF_ERROR(compare(client, job, oracle, round + 1));
   }
   return job.is_ordered() ? Status() : compare_quorum(client, job);

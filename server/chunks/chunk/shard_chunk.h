@@ -60,7 +60,8 @@ struct ShardChunk {
   std::uint64_t left_out = 0;  // of them: no chunk was updated
   ChunkState state = ChunkState::kGathering;
   bool initialised = false;  // its parameters are there, or its rule has none
-  bool is_root = true;       // its rounds end here: the rule is not applied in another rack
+  bool is_root = true;       // sums of racks end here
+  bool votes_here = true;    // this server counts the votes on its rounds
   bool copied = false;       // into the copy that is under way
   bool skipped = false;      // the last update was left out, or a part of it
   bool is_for_racks = true;  // racks below have pushed for its last round, and are replied to

@@ -14,7 +14,7 @@ RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
     : memory_(parameters.memory()),
       core_(core),
       type_(layout.rack_wire_type),
-      leaves_out_(layout.loss_scale.kind == LossScaling::kVoted),
+      leaves_out_(layout.loss_scale.kind == LossScaling::kVoted && !layout.rack_local.is_on()),
       chunks_(chunks),
       parameters_(parameters),
       staging_(staging) {

@@ -14,7 +14,7 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
       first_(chunks.size(), ChunkSum{.members = layout.workers}),
       votes_(layout.workers, 1, 0) {
   if (!layout.rack_local.is_on()) reader.read_for(sums_);
-  if (layout.rack_compress.is_on()) {
+  if (layout.rack_compress.is_on() && !layout.rack_local.is_on()) {
     scale_.is_voted = layout.loss_scale.kind == LossScaling::kVoted;
     scale_.is_known = !scale_.is_voted;
     scale_.factor = layout.loss_scale.factor;

@@ -35,6 +35,7 @@ struct RacksOptions {
   RackCompress rack_compress = {};
   RackLocal rack_local = {};
   double ema_decay = 0.0;
+  float clip_norm = 0.0F;
   std::vector<std::shared_ptr<const server::JobCopy>> initial = {};  // by rack; empty: a new job
 };
 
@@ -153,6 +154,7 @@ class RacksRig {
     const auto sent = ::send(stranger_socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     PHUB_CHECK(sent == static_cast<ssize_t>(bytes.size()), "room in the stranger's stream");
   }
+  // `slot`: a chunk's, or a control word's.
   void push_as_stranger(std::uint32_t slot, std::span<const std::byte> bytes) {
     stranger_below_->send(bytes.data(), static_cast<std::uint32_t>(bytes.size()),
                           wire::immediate(slot, epoch(0)));
@@ -294,6 +296,7 @@ class RacksRig {
     rack.layout.rack_compress = options_.rack_compress;
     rack.layout.rack_local = options_.rack_local;
     rack.layout.ema_decay = options_.ema_decay;
+    rack.layout.clip_norm = options_.clip_norm;
     rack.layout.job_workers = std::accumulate(options_.workers.begin(), options_.workers.end(), 0U);
     if (!options_.initial.empty()) rack.layout.initial = options_.initial[index];
     if (racks() > 1) rack.layout.rack = {racks(), index, trees};
