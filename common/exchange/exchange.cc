@@ -1,6 +1,5 @@
 #include "common/exchange/exchange.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "common/protocol/wire.h"
@@ -10,69 +9,24 @@ namespace phub::client {
 using transport::Completion;
 using transport::CompletionKind;
 
-namespace {
-
-std::vector<std::uint32_t> first_of(const Plan& plan) {
-  std::vector<std::uint32_t> first = {0};
-  for (const auto& cores : plan.core_chunks) {
-    first.push_back(first.back() + static_cast<std::uint32_t>(cores.size()));
-  }
-  return first;
-}
-
-// Of `streams`, by server; nothing where there is one to each core.
-std::optional<CoreStreams> streams_to_cores(const Plan& plan,
-                                            const std::vector<std::uint32_t>& streams) {
-  std::vector<std::uint32_t> by_core;
-  std::uint32_t most = 1;
-  for (std::size_t server = 0; server < streams.size(); ++server) {
-    by_core.insert(by_core.end(), plan.core_chunks[server].size(), streams[server]);
-    most = std::max(most, streams[server]);
-  }
-  if (most == 1) return {};
-  return CoreStreams(std::move(by_core));
-}
-
-}  // namespace
-
 Exchange::Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader,
                    const std::vector<std::uint32_t>& streams)
     : plan_(std::move(plan)),
       leader_(leader),
       source_{.plan = *plan_, .element_bytes = size_of(wire_type)},
       due_(*plan_, wire_type),
-      first_connection_(first_of(*plan_)),
-      streams_(streams_to_cores(*plan_, streams)),
-      needed_(streams_ ? streams_->connections() : first_connection_.back()),
+      connections_(*plan_, streams),
+      needed_(connections_.all().size()),
       lanes_(due_, static_cast<std::uint32_t>(needed_.size())) {
-  connections_.reserve(needed_.size());
-  for (const auto& cores : plan_->core_chunks) {
-    for (const auto& chunks : cores) connections_.emplace_back(chunks);
-  }
-  if (!streams_) return;
-  lanes_.expect_streams();
-  for (std::uint32_t core = 0; core < first_connection_.back(); ++core) {
-    for (std::uint32_t i = 1; i < streams_->to(core); ++i) {
-      connections_.emplace_back(connections_[core].chunks());
-    }
-  }
+  if (connections_.have_streams()) lanes_.expect_streams();
 }
 
 void Exchange::use_memory(const ExchangeMemory& memory) {
-  std::byte* line = memory.hyper;
-  std::uint32_t core = 0;
-  for (CoreConnection& connection : cores()) {
-    connection.use_line(line);
-    for (std::uint32_t i = 1; streams_ && i < streams_->to(core); ++i) {
-      connection_at(core, i).use_line(line);
-    }
-    line += wire::kHyperStride;
-    ++core;
-  }
+  connections_.use_lines(memory.hyper);
   if (memory.norms != nullptr) {
     norms_.emplace();
     std::byte* norm = memory.norms;
-    for (CoreConnection& connection : cores()) {
+    for (CoreConnection& connection : connections_.firsts()) {
       norms_->add(!connection.chunks().empty());
       connection.hear_norms_at(norm);
       norm += wire::kHyperStride;
@@ -86,29 +40,30 @@ void Exchange::use_memory(const ExchangeMemory& memory) {
 }
 
 void Exchange::start(KeyId key) {
-  if (streams_) {
-    return due_.push(key, [this](const Chunk& chunk) {
-      connections_[stream_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
+  const std::span<CoreConnection> all = connections_.all();
+  if (connections_.have_streams()) {
+    return due_.push(key, [&](const Chunk& chunk) {
+      all[connections_.stream_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
     });
   }
-  due_.push(key, [this](const Chunk& chunk) {
-    connections_[connection_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
+  due_.push(key, [&](const Chunk& chunk) {
+    all[connections_.first_of(chunk)].push(chunk.slot, due_.least_bytes_of(chunk));
   });
 }
 
 void Exchange::set_hyper(const Hyper& hyper) {
   if (!leader_) return;
-  for (CoreConnection& connection : connections_) connection.set_hyper(hyper);
+  for (CoreConnection& connection : connections_.all()) connection.set_hyper(hyper);
 }
 
 void Exchange::vote(const Vote& vote) {
-  for (CoreConnection& connection : cores()) {
+  for (CoreConnection& connection : connections_.firsts()) {
     if (!connection.chunks().empty()) connection.vote(vote);
   }
 }
 
 bool Exchange::run_once() {
-  for (CoreConnection& connection : connections_) {
+  for (CoreConnection& connection : connections_.all()) {
     if (connection.has_something_to_send()) bytes_pushed_.add(connection.send(source_));
   }
   bool any = false;
@@ -145,15 +100,16 @@ void Exchange::on_reply(CoreConnection& connection, const Completion& arrived) {
 
 // When the last core has told its part, all are told the sum.
 void Exchange::on_norm(const CoreConnection& connection, const transport::Completion& arrived) {
-  const auto index = static_cast<std::size_t>(&connection - connections_.data());
+  const std::size_t index = connections_.index_of(connection);
   double squares = 0.0;
   if (arrived.bytes != sizeof(squares)) return fail(connection, transport::Loss::kBadLength);
   std::memcpy(&squares, arrived.data, sizeof(squares));
   if (!norms_->hear(index, squares)) return fail(connection, transport::Loss::kBadFrame);
   if (!norms_->is_whole()) return;
   const double sum = norms_->take_sum();
-  for (std::size_t other = 0; other < cores().size(); ++other) {
-    if (norms_->tells(other)) connections_[other].tell_norm(sum);
+  const std::span<CoreConnection> cores = connections_.firsts();
+  for (std::size_t other = 0; other < cores.size(); ++other) {
+    if (norms_->tells(other)) cores[other].tell_norm(sum);
   }
 }
 
@@ -165,20 +121,21 @@ void Exchange::fail(const CoreConnection& connection, transport::Loss loss) {
 void Exchange::expect(std::optional<KeyId> key) {
   if (norms_) return expect_any();  // what a core tells is to be passed on at once
   if (!key) {
-    for (CoreConnection& connection : connections_) connection.expect(connection.due());
+    for (CoreConnection& connection : connections_.all()) connection.expect(connection.due());
     return;
   }
   needed_.assign(needed_.size(), {});
   const std::uint32_t first = plan_->first_chunk[*key];
   for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
     const Chunk& chunk = plan_->chunks[id];
-    if (due_.is_due(id)) needed_[stream_of(chunk)].add(due_.least_bytes_of(chunk));
+    if (due_.is_due(id)) needed_[connections_.stream_of(chunk)].add(due_.least_bytes_of(chunk));
   }
-  for (std::size_t i = 0; i < needed_.size(); ++i) connections_[i].expect(needed_[i]);
+  const std::span<CoreConnection> all = connections_.all();
+  for (std::size_t i = 0; i < needed_.size(); ++i) all[i].expect(needed_[i]);
 }
 
 void Exchange::expect_any() {
-  for (CoreConnection& connection : connections_) connection.expect({.count = 1, .bytes = 0});
+  for (CoreConnection& connection : connections_.all()) connection.expect({.count = 1, .bytes = 0});
 }
 
 }  // namespace phub::client

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "common/base/counter.h"
-#include "common/exchange/core_connection.h"
-#include "common/exchange/core_streams.h"
+#include "common/exchange/core_connections.h"
 #include "common/exchange/due_replies.h"
 #include "common/exchange/lanes.h"
 #include "common/exchange/norm_relay.h"
@@ -40,7 +39,8 @@ struct ConnectionLoss {
 
 class Exchange {
  public:
-  // Only the leader's hyper-parameters are sent. `streams`: to each core, by server; empty: one.
+  // Only the leader's hyper-parameters are sent. `streams`: how many to each core, by server;
+  // empty: one.
   Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader,
            const std::vector<std::uint32_t>& streams = {});
   Exchange(const Exchange&) = delete;
@@ -54,7 +54,7 @@ class Exchange {
     PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, endpoint.add(std::move(connection)));
     EndpointLane& lane = lanes_.of(endpoint);
     EndpointLane::Peer& mine = lane.at(peer);
-    mine.connection = &connection_at(first_connection_[where.server] + where.core, where.stream);
+    mine.connection = &connections_.of(where);
     if constexpr (std::is_same_v<Endpoint, transport::VerbsEndpoint>) {
       mine.landing = make_window_layout(*plan_, where.server, where.core, source_.element_bytes,
                                         source_.checksums != nullptr);
@@ -97,19 +97,6 @@ class Exchange {
   std::uint64_t bytes_received() const { return bytes_received_.value(); }
 
  private:
-  std::uint32_t connection_of(const Chunk& chunk) const {
-    return first_connection_[chunk.server] + chunk.core;
-  }
-  // Of several streams the chunk's.
-  std::uint32_t stream_of(const Chunk& chunk) const {
-    const std::uint32_t first = connection_of(chunk);
-    return streams_ ? streams_->connection(first, chunk.slot) : first;
-  }
-  CoreConnection& connection_at(std::uint32_t first, std::uint32_t stream) {
-    return connections_[streams_ ? streams_->connection(first, stream) : first];
-  }
-  // One for each core, the first of its streams.
-  std::span<CoreConnection> cores() { return {connections_.data(), first_connection_.back()}; }
   bool drain(EndpointLane& lane);
   void on_reply(CoreConnection& connection, const transport::Completion& arrived);
   void on_norm(const CoreConnection& connection, const transport::Completion& arrived);
@@ -119,11 +106,8 @@ class Exchange {
   bool leader_;
   PushSource source_;
   DueReplies due_;
-  std::vector<std::uint32_t> first_connection_;  // by server: its core 0
-  std::optional<CoreStreams> streams_;           // none: one to each core
-  // Server by server, core by core; then the further streams of each.
-  std::vector<CoreConnection> connections_;
-  std::vector<ReplyCount> needed_;  // by connection: scratch of expect
+  CoreConnections connections_;
+  std::vector<ReplyCount> needed_;  // by connection; only expect uses it
   std::optional<NormRelay> norms_;  // none: the job does not clip over servers
   Lanes lanes_;
   std::optional<ConnectionLoss> loss_;
