@@ -86,7 +86,7 @@ struct Connection {
   std::shared_ptr<const WindowLayout> window_layout;
   WorkerCounters* counters;  // of what it carries
   // It is sent what changed, where that is smaller: by tcp, and over verbs where its window has a
-  // place for it (Core::connect_verbs); a rack: the sum.
+  // place for it (Attachments::connect_verbs); a rack: the sum.
   bool sparse_replies;
   PeerRole role;
   std::uint32_t epoch;  // that its messages carry

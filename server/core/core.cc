@@ -1,5 +1,8 @@
 #include "server/core/core.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "common/base/affinity.h"
 #include "common/protocol/wire.h"
 
@@ -61,19 +64,27 @@ Core::Core(const CoreOptions& options)
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   std::unique_ptr<Core> core(new Core(options));
-  PHUB_ASSIGN_OR_RETURN(core->shm_, ShmLane::create(options.max_connections));
-  PHUB_ASSIGN_OR_RETURN(core->tcp_,
+  CoreLanes& lanes = core->lanes_;
+  PHUB_ASSIGN_OR_RETURN(lanes.shm, ShmLane::create(options.max_connections));
+  PHUB_ASSIGN_OR_RETURN(lanes.tcp,
                         TcpLane::create(options.max_connections, options.tcp_delay, core->turns_));
-  core->lanes_ = {core->shm_.get(), core->tcp_.get()};
+  lanes.all = {lanes.shm.get(), lanes.tcp.get()};
   if (options.device) {
-    PHUB_ASSIGN_OR_RETURN(core->verbs_, VerbsLane::create(options.max_connections, options.device));
-    core->lanes_.push_back(core->verbs_.get());
+    PHUB_ASSIGN_OR_RETURN(lanes.verbs, VerbsLane::create(options.max_connections, options.device));
+    lanes.all.push_back(lanes.verbs.get());
   }
   std::vector<transport::Endpoint*> endpoints;
-  for (const Lane* lane : core->lanes_) endpoints.push_back(&lane->endpoint());
+  for (const Lane* lane : lanes.all) endpoints.push_back(&lane->endpoint());
   PHUB_ASSIGN_OR_RETURN(auto waiter,
                         transport::Waiter::create(options.waiting, std::move(endpoints)));
   core->thread_ = std::make_unique<CoreThread>(std::move(waiter));
+  core->attachments_.emplace(Attachments::Parts{.lanes = lanes,
+                                                .thread = *core->thread_,
+                                                .turns = core->turns_,
+                                                .replies = core->replies_,
+                                                .due = core->due_,
+                                                .paused = core->paused_,
+                                                .losses = core->losses_});
   if (!options.own_thread) return core;
   core->thread_->start(
       [&raw = *core] { return raw.run_once() ? std::chrono::milliseconds(0) : raw.rest(); });
@@ -88,11 +99,31 @@ std::chrono::milliseconds Core::rest() const {
   return due_.rest(longest);
 }
 
+void Core::lose(JobOnCore* job, std::uint32_t worker, std::string_view reason) {
+  call([&] {
+    const auto& connection = job->connections[worker];
+    if (connection) losses_.drop(*connection, Drop::kCount, reason);
+  });
+}
+
+CoreCounters Core::counters() const {
+  const auto alive = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::steady_clock::now() - started_);
+  const std::uint64_t total = static_cast<std::uint64_t>(alive.count());
+  return {.cpu = options_.cpu ? static_cast<std::int32_t>(*options_.cpu) : -1,
+          .chunks_completed = replies_.chunks_completed.value(),
+          .bytes_received = bytes_received_.value(),
+          .bytes_sent = replies_.bytes_sent.value(),
+          .busy_nanoseconds = total - std::min(total, thread_->waiter().slept_nanoseconds()),
+          .sleeps = thread_->waiter().sleeps(),
+          .connections = losses_.connections.load(std::memory_order_relaxed)};
+}
+
 // ---- the data path ---------------------------------------------------------------------------
 
 bool Core::run_once() {
   bool any = false;
-  for (Lane* lane : lanes_) any = drain(*lane) || any;
+  for (Lane* lane : lanes_.all) any = drain(*lane) || any;
   any = serve() || any;
   if (!due_.empty()) any = due_.run() || any;
   // While there is work, replies are batched: a few in one call wake a worker once.
@@ -121,12 +152,12 @@ bool Core::drain(Lane& lane) {
 
 // True if something arrived.
 bool Core::read(JobOnCore& job) {
-  const std::size_t count = tcp_->read(job, completions_);
+  const std::size_t count = lanes_.tcp->read(job, completions_);
   if (count == 0) return false;
   const std::uint64_t now = turns_.now();
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
-    Connection& connection = *tcp_->connections[completion.peer];
+    Connection& connection = *lanes_.tcp->connections[completion.peer];
     if (connection.lost) {  // by what came before in the same look
       Dispatch::give_back(connection, completion.immediate, completion.data);
     } else {

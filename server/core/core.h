@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "common/base/ticks.h"
+#include "server/core/attachments.h"
+#include "server/core/core_lanes.h"
 #include "server/core/core_thread.h"
 #include "server/core/dispatch.h"
 #include "server/core/paused_workers.h"
-#include "server/core/tcp_lane.h"
-#include "server/core/window_lanes.h"
 #include "server/job/counters.h"
 
 namespace phub::server {
@@ -34,45 +34,19 @@ struct CoreOptions {
   TickSource* time = nullptr;      // null: the processor's
 };
 
-// A rack to which sums are pushed, and whose server knows this one as a member of its job's
-// `epoch`.
-struct RackAbove {
-  std::uint32_t rack = 0;
-  std::uint32_t epoch = 0;
-};
-
 class Core final {
  public:
   static Result<std::unique_ptr<Core>> create(const CoreOptions& options);
 
   // ---- control threads ----
-  // A job must be detached before it is destroyed.
-  void detach(JobOnCore* job);
-  Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
-  // All streams of a worker whose job has several, by their index: all of them or none.
-  Status connect_tcp(JobOnCore* job, std::uint32_t worker,
-                     std::vector<transport::TcpStream> streams);
-  // `line` is the worker's for this core, from where `layout` counts
-  // (common/protocol/window_layout.h).
-  Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
-                     std::byte* line, std::shared_ptr<const WindowLayout> layout);
-  // `peer` was prepared and connected by connector(). `window` is the worker's.
-  Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
-                       std::byte* window, std::shared_ptr<const WindowLayout> layout);
-  // The same to a core of another rack. Over shm the peer's memory is what it replies from; over
-  // verbs `layout` is of the window that it gives this core for sums.
-  Status connect_rack(JobOnCore* job, const RackAbove& above, transport::TcpStream stream);
-  Status connect_rack(JobOnCore* job, const RackAbove& above, transport::ShmConnection peer);
-  Status connect_rack(JobOnCore* job, const RackAbove& above, transport::VerbsConnection peer,
-                      std::shared_ptr<const WindowLayout> layout);
-  // REQUIRES: RDMA.
-  transport::verbs::Connector& connector() { return verbs_->endpoint().connector(); }
+  // Attaches workers and racks, and detaches jobs.
+  Attachments& attachments() { return *attachments_; }
   // Runs `function` on the core's thread, between two rounds, and returns when it is done.
   void call(std::function<void()> function) { thread_->call(std::move(function)); }
-  // The same loss as that of a connection: the worker is lost elsewhere. Nothing happens where it
-  // has none that works.
+  // Ends the worker's connection, because the worker was lost elsewhere. Does nothing if it has no
+  // connection that works. `reason` is a literal.
   void lose(JobOnCore* job, std::uint32_t worker, std::string_view reason);
-  // Ends its sleep, from any thread.
+  // Ends the core's sleep. Any thread may call it.
   void wake() { thread_->wake(); }
   std::optional<LossEvent> next_event() { return losses_.next_event(); }  // one consumer
   CoreCounters counters() const;
@@ -83,14 +57,6 @@ class Core final {
 
  private:
   explicit Core(const CoreOptions& options);
-  // Into its place, among its job's connections.
-  template <typename OneLane, typename Peer>
-  Status attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer,
-                std::unique_ptr<Connection>& place);
-  template <typename OneLane, typename Peer>
-  Status enter(OneLane& lane, Connection& connection, Peer peer);
-  void leave(Connection& connection);
-
   bool drain(Lane& lane);
   bool read(JobOnCore& job);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
@@ -101,10 +67,7 @@ class Core final {
 
   CoreOptions options_;
   Turns turns_;
-  std::unique_ptr<ShmLane> shm_;
-  std::unique_ptr<TcpLane> tcp_;
-  std::unique_ptr<VerbsLane> verbs_;  // null: no RDMA
-  std::vector<Lane*> lanes_;          // those of the above that there are
+  CoreLanes lanes_;
   Replies replies_;
   DueWork due_;
   Losses losses_;
@@ -113,7 +76,8 @@ class Core final {
   std::array<transport::Completion, 64> completions_;
   Counter bytes_received_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  std::unique_ptr<CoreThread> thread_;  // last: it uses all of the above
+  std::optional<Attachments> attachments_;  // there is one once the core is created
+  std::unique_ptr<CoreThread> thread_;      // last: it uses all of the above
 };
 
 }  // namespace phub::server

@@ -156,7 +156,7 @@ void PlaneJob::detach() {
     gathered_.clear();
   }
   for (std::size_t core = 0; core < on_cores_.size(); ++core) {
-    cores_.cores()[core]->detach(on_cores_[core].get());
+    cores_.cores()[core]->attachments().detach(on_cores_[core].get());
   }
 }
 

@@ -66,8 +66,8 @@ Status RackConnections::reaches(const client::RdmaPort& peer, std::uint32_t core
 Status RackConnections::connect_tcp(PlaneJob& job, const RackTarget& target) {
   PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, client::open_tcp(data_target(target)));
   return while_there(job, [&] {
-    return cores_.cores()[target.core]->connect_rack(on_core(job, target), above(target),
-                                                     std::move(stream));
+    return cores_.cores()[target.core]->attachments().connect_rack(
+        on_core(job, target), above(target), std::move(stream));
   });
 }
 
@@ -86,8 +86,8 @@ Status RackConnections::connect_shm(PlaneJob& job, const RackTarget& target) {
   }
   return while_there(job, [&] {
     job.shm.keep(connection);
-    return cores_.cores()[target.core]->connect_rack(on_core(job, target), above(target),
-                                                     std::move(connection));
+    return cores_.cores()[target.core]->attachments().connect_rack(
+        on_core(job, target), above(target), std::move(connection));
   });
 }
 
@@ -97,22 +97,22 @@ Result<transport::VerbsConnection> RackConnections::prepare(PlaneJob& job,
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsRegions regions, memory->towards(target.rack));
   // Each chunk, a Hyper and a vote, at most, are on their way at a time.
   const std::uint32_t depth = on_core(job, target)->shard.chunks() + 2;
-  return cores_.cores()[target.core]->connector().prepare(regions, depth);
+  return cores_.cores()[target.core]->attachments().connector().prepare(regions, depth);
 }
 
 Status RackConnections::connect_verbs(PlaneJob& job, const RackTarget& target) {
   if (cores_.ports().empty()) return {Code::kFailedPrecondition, "no RDMA here"};
-  Core& core = *cores_.cores()[target.core];
+  Attachments& attachments = cores_.cores()[target.core]->attachments();
   PHUB_ASSIGN_OR_RETURN(transport::VerbsConnection connection,
                         while_there(job, [&]() -> Result<transport::VerbsConnection> {
                           return prepare(job, target);
                         }));
   PHUB_RETURN_IF_ERROR(client::open_verbs(data_target(target), connection));
-  PHUB_RETURN_IF_ERROR(core.connector().connect(connection));
+  PHUB_RETURN_IF_ERROR(attachments.connector().connect(connection));
   return while_there(job, [&] {
     PHUB_ASSIGN_OR_RETURN(const auto memory, job.memory_for(target.core));
-    return core.connect_rack(on_core(job, target), above(target), std::move(connection),
-                             memory->rack_layout(target.core));
+    return attachments.connect_rack(on_core(job, target), above(target), std::move(connection),
+                                    memory->rack_layout(target.core));
   });
 }
 

@@ -110,7 +110,7 @@ Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidat
                                          .memory_fd = candidate.descriptors[1].get()},
                                         job.memory()));
   connection.socket = std::move(candidate.socket);
-  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_shm(
+  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->attachments().connect_shm(
       job.on_cores()[hello.core].get(), hello.worker, std::move(connection),
       job.shm.line(hello.worker, hello.core), job.shm.window_layout(hello.worker, hello.core)));
   Admitted admitted;
@@ -121,11 +121,11 @@ Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidat
 
 Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
-  Core& core = *cores_.cores()[hello.core];
+  Attachments& attachments = cores_.cores()[hello.core]->attachments();
   JobOnCore* const on_core = job.on_cores()[hello.core].get();
   if (candidate.streams.empty()) {
     PHUB_ASSIGN_OR_RETURN(auto stream, stream_of(std::move(candidate.socket), candidate.keys));
-    PHUB_RETURN_IF_ERROR(core.connect_tcp(on_core, hello.worker, std::move(stream)));
+    PHUB_RETURN_IF_ERROR(attachments.connect_tcp(on_core, hello.worker, std::move(stream)));
     return Admitted();
   }
   std::vector<transport::TcpStream> streams;
@@ -133,7 +133,7 @@ Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& ca
     PHUB_ASSIGN_OR_RETURN(auto stream, stream_of(std::move(arrived.socket), arrived.keys));
     streams.push_back(std::move(stream));
   }
-  PHUB_RETURN_IF_ERROR(core.connect_tcp(on_core, hello.worker, std::move(streams)));
+  PHUB_RETURN_IF_ERROR(attachments.connect_tcp(on_core, hello.worker, std::move(streams)));
   return Admitted();
 }
 
@@ -141,21 +141,21 @@ Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& ca
 Result<Admitted> WorkerAdmission::connect_verbs(PlaneJob& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
   if (cores_.ports().empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
-  Core& core = *cores_.cores()[hello.core];
+  Attachments& attachments = cores_.cores()[hello.core]->attachments();
   PHUB_ASSIGN_OR_RETURN(const auto memory, job.memory_for(hello.core));
   JobOnCore* on_core = job.on_cores()[hello.core].get();
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsRegions parts, memory->of(hello.worker, hello.core));
   // Each chunk, a Hyper and a vote, at most, are on their way at a time.
   PHUB_ASSIGN_OR_RETURN(auto connection,
-                        core.connector().prepare(parts, on_core->shard.chunks() + 2));
+                        attachments.connector().prepare(parts, on_core->shard.chunks() + 2));
   connection.peer = candidate.introduction;
   connection.socket = std::move(candidate.socket);
-  PHUB_RETURN_IF_ERROR(core.connector().connect(connection));
+  PHUB_RETURN_IF_ERROR(attachments.connector().connect(connection));
   Admitted admitted;
   admitted.introduction = connection.own;
-  PHUB_RETURN_IF_ERROR(core.connect_verbs(on_core, hello.worker, std::move(connection),
-                                          parts.window.data(),
-                                          memory->window_layout(hello.worker, hello.core)));
+  PHUB_RETURN_IF_ERROR(attachments.connect_verbs(on_core, hello.worker, std::move(connection),
+                                                 parts.window.data(),
+                                                 memory->window_layout(hello.worker, hello.core)));
   return admitted;
 }
 

@@ -196,7 +196,7 @@ TEST_CASE("a core has room for all streams of a worker, or takes none of them") 
   REQUIRE(rig.run());
   CHECK(other.replies(2) == 1);
   CHECK(rig.try_to_connect(*job, 0).code() == Code::kAlreadyExists);
-  rig.core->detach(job->on_core.get());
+  rig.core->attachments().detach(job->on_core.get());
 }
 
 TEST_CASE("a job with a quorum goes on without a worker that lost a stream") {

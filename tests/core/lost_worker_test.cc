@@ -112,7 +112,7 @@ TEST_CASE("a core without a thread ends while a push is half read") {
   auto core = std::move(*server::Core::create(options));
   auto [own, cores] = transport::stream_pair();
   job->sockets[0] = std::move(own);
-  REQUIRE(core->connect_tcp(job->on_core.get(), 0, std::move(cores)).ok());
+  REQUIRE(core->attachments().connect_tcp(job->on_core.get(), 0, std::move(cores)).ok());
   const auto frame = job->frame(0, 1.0F);
   REQUIRE(job->send(0, std::span(frame).first(100)) == 100);
   core->run_once();

@@ -228,7 +228,7 @@ TEST_CASE("lars has the same bits in every rack", "[racks]") {
 
 TEST_CASE("a rack that is lost stops its job in the others", "[racks]") {
   RacksRig rig({.workers = {1, 1, 1}});
-  rig.core(1).detach(&rig.job(1));
+  rig.core(1).attachments().detach(&rig.job(1));
   for (int i = 0; i < 100; ++i) rig.run_once();
   for (const std::uint32_t rack : {0U, 2U}) {
     CHECK(rig.job(rack).shard.stopped());

@@ -40,7 +40,9 @@ class ShrinkingWorker {
     of_core.core_side = true;
     REQUIRE(of_core.peer_memory->guard(false).ok());
     std::byte* const line = of_core.peer_memory->data();
-    REQUIRE(core.connect_shm(job.on_core.get(), 0, std::move(of_core), line, landing_).ok());
+    REQUIRE(core.attachments()
+                .connect_shm(job.on_core.get(), 0, std::move(of_core), line, landing_)
+                .ok());
     endpoint_ = std::move(*transport::ShmEndpoint::create(1));
     peer_ = *endpoint_->add(
         side(std::move(own), {memory_->data(), memory_->size()}, published.fd(), published.size()));
@@ -96,7 +98,7 @@ TEST_CASE("a worker that makes its memory shorter ends its job with that reason,
     }
     REQUIRE(rig.run());
     CHECK(other.replies(0) == 4);
-    rig.core->detach(broken.on_core.get());
+    rig.core->attachments().detach(broken.on_core.get());
   }
 }
 

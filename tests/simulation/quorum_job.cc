@@ -42,7 +42,7 @@ QuorumJob::QuorumJob(const QuorumJobOptions& options, server::Core& core, Random
   }
 }
 
-QuorumJob::~QuorumJob() { core_.detach(streams_.on_core.get()); }
+QuorumJob::~QuorumJob() { core_.attachments().detach(streams_.on_core.get()); }
 
 std::string QuorumJob::step() {
   const auto index = random_.below(static_cast<std::uint32_t>(workers_.size()));

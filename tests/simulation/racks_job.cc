@@ -76,7 +76,7 @@ void RacksJob::add_rack(std::uint32_t index) {
     Worker& worker = rack.workers[i];
     auto [own, cores] = transport::stream_pair();
     const Status status =
-        options_.cores[index]->connect_tcp(rack.on_core.get(), i, std::move(cores));
+        options_.cores[index]->attachments().connect_tcp(rack.on_core.get(), i, std::move(cores));
     PHUB_CHECK(status.ok(), "room for a worker");
     worker.end = std::make_unique<StreamEnd>(std::move(own));
     worker.order.resize(chunks());
@@ -92,10 +92,11 @@ void RacksJob::connect(std::uint32_t from, std::uint32_t to) {
   auto [above, above_middle] = transport::stream_pair();
   Rack& upper = racks_[to];
   const std::uint32_t seat = upper.layout.rack.seat_of(from, upper.layout.workers);
-  Status status = options_.cores[to]->connect_tcp(upper.on_core.get(), seat, std::move(above));
+  Status status =
+      options_.cores[to]->attachments().connect_tcp(upper.on_core.get(), seat, std::move(above));
   PHUB_CHECK(status.ok(), "room for the rack below");
-  status = options_.cores[from]->connect_rack(racks_[from].on_core.get(), {to, epoch(to)},
-                                              std::move(below));
+  status = options_.cores[from]->attachments().connect_rack(racks_[from].on_core.get(),
+                                                            {to, epoch(to)}, std::move(below));
   PHUB_CHECK(status.ok(), "room for the rack above");
   streams_.push_back(std::make_unique<RackStream>(
       RackStream::Way{.below = from, .above = to, .chunks = chunks(), .rounds = options_.rounds},
@@ -332,7 +333,7 @@ void RacksJob::reap(bool at_once) {
 void RacksJob::detach(Rack& rack) {
   if (std::exchange(rack.detached, true)) return;
   const auto index = static_cast<std::size_t>(&rack - racks_.data());
-  options_.cores[index]->detach(rack.on_core.get());
+  options_.cores[index]->attachments().detach(rack.on_core.get());
   ++progress_;
 }
 

@@ -41,7 +41,7 @@ SimulatedJob::SimulatedJob(const JobOptions& options, server::Core& core, Random
   }
 }
 
-SimulatedJob::~SimulatedJob() { core_.detach(streams_.on_core.get()); }
+SimulatedJob::~SimulatedJob() { core_.attachments().detach(streams_.on_core.get()); }
 
 bool SimulatedJob::is_done() const {
   return std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {

@@ -22,9 +22,10 @@ class TcpLink final : public WorkerLink {
       cores.emplace_back(std::move(its));
     }
     const std::uint32_t worker = first_ / streams_;
-    const Status status = streams_ == 1
-                              ? core.connect_tcp(job_.on_core.get(), worker, std::move(cores[0]))
-                              : core.connect_tcp(job_.on_core.get(), worker, std::move(cores));
+    const Status status =
+        streams_ == 1
+            ? core.attachments().connect_tcp(job_.on_core.get(), worker, std::move(cores[0]))
+            : core.attachments().connect_tcp(job_.on_core.get(), worker, std::move(cores));
     if (!status.ok()) return false;
     std::move(own.begin(), own.end(), job_.sockets.begin() + first_);
     return true;
@@ -98,7 +99,9 @@ class ShmLink final : public WorkerLink {
     auto of_core = side(std::move(cores), *job_.memory->published, *memory_);
     of_core.core_side = true;
     std::byte* const line = of_core.peer_memory->data();
-    if (!core.connect_shm(job_.on_core.get(), worker_, std::move(of_core), line, landing_).ok()) {
+    if (!core.attachments()
+             .connect_shm(job_.on_core.get(), worker_, std::move(of_core), line, landing_)
+             .ok()) {
       return false;
     }
     endpoint_ = std::move(*transport::ShmEndpoint::create(1));

@@ -115,7 +115,7 @@ class CoreRig {
       connect(w, all ? transports[w % 3] : transport);
     }
   }
-  ~CoreRig() { core_->detach(on_core_.get()); }
+  ~CoreRig() { core_->attachments().detach(on_core_.get()); }
   CoreRig(const CoreRig&) = delete;
   CoreRig& operator=(const CoreRig&) = delete;
 
@@ -271,7 +271,8 @@ class CoreRig {
     if (layout_.checksums) endpoint->send_checksums(worker);
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
-    PHUB_CHECK(core_->connect_tcp(on_core_.get(), index, std::move(cores)).ok(), "tcp");
+    PHUB_CHECK(core_->attachments().connect_tcp(on_core_.get(), index, std::move(cores)).ok(),
+               "tcp");
   }
 
   void connect_shm(std::uint32_t index) {
@@ -298,7 +299,9 @@ class CoreRig {
     std::byte* const line = connection.peer_memory->data();
     auto landing = std::make_shared<const WindowLayout>(
         make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float), layout_.checksums));
-    PHUB_CHECK(core_->connect_shm(on_core_.get(), index, std::move(connection), line, landing).ok(),
+    PHUB_CHECK(core_->attachments()
+                   .connect_shm(on_core_.get(), index, std::move(connection), line, landing)
+                   .ok(),
                "shm");
   }
 
@@ -315,17 +318,18 @@ class CoreRig {
     // Twice the room of a round: nobody here tries the rest of a post again.
     auto own = std::move(
         *endpoint->connector().prepare(verbs::regions_of(worker.registered), 2 * kChunks));
-    auto cores = std::move(*core_->connector().prepare(parts, kChunks + 2));
+    auto cores = std::move(*core_->attachments().connector().prepare(parts, kChunks + 2));
     std::tie(own.socket, cores.socket) = stream_pair();
     own.peer = cores.own;
     cores.peer = own.own;
-    PHUB_CHECK(endpoint->connector().connect(own).ok() && core_->connector().connect(cores).ok(),
+    PHUB_CHECK(endpoint->connector().connect(own).ok() &&
+                   core_->attachments().connector().connect(cores).ok(),
                "connect");
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
-    PHUB_CHECK(core_
-                   ->connect_verbs(on_core_.get(), index, std::move(cores), parts.window.data(),
-                                   memory_->window_layout(0, 0))
+    PHUB_CHECK(core_->attachments()
+                   .connect_verbs(on_core_.get(), index, std::move(cores), parts.window.data(),
+                                  memory_->window_layout(0, 0))
                    .ok(),
                "verbs");
   }

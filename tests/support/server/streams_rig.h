@@ -176,7 +176,7 @@ class StreamsRig {
     core = std::move(*server::Core::create(options));
   }
   ~StreamsRig() {
-    for (const auto& job : jobs_) core->detach(job->on_core.get());
+    for (const auto& job : jobs_) core->attachments().detach(job->on_core.get());
   }
   StreamsRig(const StreamsRig&) = delete;
   StreamsRig& operator=(const StreamsRig&) = delete;
@@ -199,12 +199,12 @@ class StreamsRig {
       streams.emplace_back(std::move(cores));
     }
     if (streams.size() > 1) {
-      return core->connect_tcp(job.on_core.get(), worker, std::move(streams));
+      return core->attachments().connect_tcp(job.on_core.get(), worker, std::move(streams));
     }
-    return core->connect_tcp(job.on_core.get(), worker, std::move(streams[0]));
+    return core->attachments().connect_tcp(job.on_core.get(), worker, std::move(streams[0]));
   }
   void remove(const StreamsJob& job) {
-    core->detach(job.on_core.get());
+    core->attachments().detach(job.on_core.get());
     jobs_.remove_if([&](const auto& other) { return other.get() == &job; });
   }
 

@@ -117,7 +117,7 @@ class RacksRig {
     }
   }
   ~RacksRig() {
-    for (Rack& rack : racks_) rack.core->detach(rack.on_core.get());
+    for (Rack& rack : racks_) rack.core->attachments().detach(rack.on_core.get());
   }
   RacksRig(const RacksRig&) = delete;
   RacksRig& operator=(const RacksRig&) = delete;
@@ -308,7 +308,8 @@ class RacksRig {
     rack.core = std::move(*server::Core::create(options));
     for (std::uint32_t i = 0; i < options_.workers[index]; ++i) {
       auto [own, cores] = transport::stream_pair();
-      PHUB_CHECK(rack.core->connect_tcp(rack.on_core.get(), i, std::move(cores)).ok(), "tcp");
+      PHUB_CHECK(rack.core->attachments().connect_tcp(rack.on_core.get(), i, std::move(cores)).ok(),
+                 "tcp");
       rack.workers.push_back(
           std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(own)));
     }
@@ -323,14 +324,17 @@ class RacksRig {
       stranger_socket_.reset(::dup(other.get()));
       stranger_ = std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(other));
     } else {
-      PHUB_CHECK(above.core->connect_tcp(above.on_core.get(), seat, std::move(other)).ok(),
-                 "below");
+      PHUB_CHECK(
+          above.core->attachments().connect_tcp(above.on_core.get(), seat, std::move(other)).ok(),
+          "below");
     }
     if (options_.has_stranger && from == 2 && to == 0) {
       stranger_below_ = std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(own));
       return;
     }
-    PHUB_CHECK(below.core->connect_rack(below.on_core.get(), {to, epoch(to)}, std::move(own)).ok(),
+    PHUB_CHECK(below.core->attachments()
+                   .connect_rack(below.on_core.get(), {to, epoch(to)}, std::move(own))
+                   .ok(),
                "above");
   }
 
