@@ -44,6 +44,11 @@ Status compare_rounds(const LinkedRack& job, std::uint64_t there) {
                       job.spec->name, there, job.rounds_before, job.spec->racks[job.own].name)};
 }
 
+Status over_there(const std::string& rack, const std::string& reason) {
+  const std::string why = reason.empty() ? "the job has ended there" : reason;
+  return {Code::kAborted, fmt::format("rack {}: {}", rack, why)};
+}
+
 }  // namespace
 
 Uplink::Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts)
@@ -64,68 +69,15 @@ Uplink::~Uplink() {
   thread_.join();
 }
 
-void Uplink::complete() {
-  const std::lock_guard lock(mutex_);
-  complete_ = true;
-  changed_.notify_all();
-}
-
-void Uplink::diagnose(const std::string& rack, const std::string& suspicion) {
-  const std::lock_guard lock(mutex_);
-  if (!suspected_.empty()) return;
-  suspected_ = rack;
-  suspicion_ = suspicion;
-  changed_.notify_all();
-}
-
-void Uplink::close(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (closed_) return;
-  closed_ = true;
-  reason_ = reason;
-  changed_.notify_all();
-}
-
-bool Uplink::is_over() const {
-  const std::lock_guard lock(mutex_);
-  return over_;
-}
-
-std::vector<LinkedServer> Uplink::linked() const {
-  const std::lock_guard lock(mutex_);
-  return linked_;
-}
-
-bool Uplink::is_closed() const {
-  const std::lock_guard lock(mutex_);
-  return closed_;
-}
-
-void Uplink::fail(const Status& why) {
-  const std::lock_guard lock(mutex_);
-  if (failure_.ok()) failure_ = why;
-  changed_.notify_all();
-}
-
-Status Uplink::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
-
-bool Uplink::has_to_do() const {
-  return closed_ || complete_ != told_ || !suspected_.empty() || !failure_.ok();
-}
-
 void Uplink::run() {
   Status status = link();
-  if (status.ok() && !is_closed()) {
+  if (status.ok() && !state_.is_closed()) {
     spdlog::info("event=racks_linked job={} id={} racks={}", log_value(job_.spec->name),
                  job_.job_id, others_.size());
     parts_.events.on_linked(job_.job_id);
-    while (status.ok() && !is_closed()) {
+    while (status.ok() && !state_.is_closed()) {
       status = look();
-      std::unique_lock lock(mutex_);
-      if (status.ok()) changed_.wait(lock, [this] { return has_to_do(); });
+      if (status.ok()) state_.wait();
     }
   }
   if (!status.ok()) {
@@ -134,27 +86,26 @@ void Uplink::run() {
   }
   leave();
   job_.spec = nullptr;  // this object may stay for a while, and keys are counted
-  const std::lock_guard lock(mutex_);
-  over_ = true;
+  state_.end();
 }
 
 // All are joined before any is connected: each makes the job's memory before it takes connections.
 Status Uplink::link() {
   for (Other& other : others_) PHUB_RETURN_IF_ERROR(join(other));
   for (Other& other : others_) {
-    if (is_closed()) break;  // and it may not have joined
+    if (state_.is_closed()) break;  // and it may not have joined
     PHUB_RETURN_IF_ERROR(connect(other));
   }
-  const std::lock_guard lock(mutex_);
-  if (closed_) return {};
-  for (const Other& other : others_) linked_.push_back({other.name, other.address, other.server});
+  std::vector<LinkedServer> linked;
+  for (const Other& other : others_) linked.push_back({other.name, other.address, other.server});
+  state_.set_linked(std::move(linked));
   return {};
 }
 
 // Until it is there, the job is closed, or it says no.
 Status Uplink::join(Other& other) {
   std::string delay;
-  while (!is_closed()) {
+  while (!state_.is_closed()) {
     const Status joined = join_once(other);
     if (joined.ok()) return joined;
     const Status why = named(other, joined);
@@ -163,8 +114,7 @@ Status Uplink::join(Other& other) {
       parts_.events.on_delayed(job_.job_id, printable(why.message(), kReasonCharsMax));
     }
     PHUB_RETURN_IF_ERROR(look());
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kJoinPause, [this] { return has_to_do(); });
+    state_.wait_for(kJoinPause);
   }
   return {};
 }
@@ -209,13 +159,12 @@ void Uplink::begin_pulse(Other& other) {
       client::PulseOptions{.interval = std::min(kIntervalMax, other.joined.heartbeat_interval),
                            .deadline = options_.heartbeat_deadline},
       [this, rack = other.name, address = other.address](const Result<client::Beat>& last) {
-        fail(last ? over_there(rack, last->reason)
-                  : Status(Code::kUnavailable,
-                           fmt::format("rack {} ({}) was lost: no reply for {} ms", rack, address,
-                                       options_.heartbeat_deadline.count())));
+        state_.fail(last ? over_there(rack, last->reason)
+                         : Status(Code::kUnavailable,
+                                  fmt::format("rack {} ({}) was lost: no reply for {} ms", rack,
+                                              address, options_.heartbeat_deadline.count())));
       });
-  const std::lock_guard lock(mutex_);
-  if (told_) other.pulse->tell_complete();
+  if (state_.told_complete()) other.pulse->tell_complete();
 }
 
 Status Uplink::connect(Other& other) {
@@ -223,7 +172,7 @@ Status Uplink::connect(Other& other) {
   if (!chosen.ok()) return named(other, chosen);
   PHUB_RETURN_IF_ERROR(make_ready(other));
   const std::uint32_t cores = job_.cores_per_server[job_.server_index];
-  for (std::uint32_t core = 0; core < cores && !is_closed(); ++core) {
+  for (std::uint32_t core = 0; core < cores && !state_.is_closed(); ++core) {
     const Status connected = connect_core(other, core);
     if (!connected.ok()) return reason_of(other, connected);
     PHUB_RETURN_IF_ERROR(look());
@@ -274,7 +223,7 @@ Status Uplink::make_ready(Other& other) {
   const std::vector<std::uint32_t>& cores = job_.cores_per_server;
   const std::size_t all = std::accumulate(cores.begin(), cores.end(), std::size_t{0});
   const auto end = Clock::now() + kReadyTimeout;
-  while (!is_closed()) {
+  while (!state_.is_closed()) {
     const Status ready = other.server->ready(cores, std::vector<std::uint64_t>(all),
                                              job_.server_index, job_.plan_hash, call_timeout());
     if (ready.ok()) {
@@ -312,35 +261,22 @@ milliseconds Uplink::call_timeout() const {
 }
 
 Status Uplink::look() {
-  bool is_news = false;
-  std::string suspected;
-  std::string suspicion;
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return {};
-    PHUB_RETURN_IF_ERROR(failure_);
-    is_news = std::exchange(told_, complete_) != complete_;
-    suspected = std::exchange(suspected_, {});
-    suspicion = suspicion_;
-  }
+  PHUB_ASSIGN_OR_RETURN(const UplinkState::Asked asked, state_.take());
   for (Other& other : others_) {
-    if (is_news && other.pulse) other.pulse->tell_complete();
-    if (other.name == suspected) PHUB_RETURN_IF_ERROR(find_reason(other, suspicion));
+    if (asked.tells_complete && other.pulse) other.pulse->tell_complete();
+    if (other.name == asked.suspected) {
+      PHUB_RETURN_IF_ERROR(find_reason(other, asked.suspicion));
+    }
   }
   return {};
-}
-
-Status Uplink::over_there(const std::string& rack, const std::string& reason) {
-  const std::string why = reason.empty() ? "the job has ended there" : reason;
-  return {Code::kAborted, fmt::format("rack {}: {}", rack, why)};
 }
 
 // A connection can close a moment before its server knows why; not for long, as the workers wait.
 // One that is not joined yet says why when it leaves, which closes the job.
 Status Uplink::find_reason(Other& other, const std::string& suspicion) {
   const auto deadline = Clock::now() + call_timeout();
-  while (Clock::now() < deadline && !is_closed()) {
-    PHUB_RETURN_IF_ERROR(failure());
+  while (Clock::now() < deadline && !state_.is_closed()) {
+    PHUB_RETURN_IF_ERROR(state_.failure());
     if (!other.pulse) {
       std::this_thread::sleep_for(kDiagnosisPause);
       continue;
@@ -354,18 +290,13 @@ Status Uplink::find_reason(Other& other, const std::string& suspicion) {
     }
     std::this_thread::sleep_for(kDiagnosisPause);
   }
-  if (is_closed()) return {};
+  if (state_.is_closed()) return {};
   return {Code::kUnavailable,
           fmt::format("rack {} ({}) was lost: {}", other.name, other.address, suspicion)};
 }
 
 void Uplink::leave() {
-  std::string reason;
-  {
-    const std::lock_guard lock(mutex_);
-    reason = reason_;
-    linked_.clear();
-  }
+  const std::string reason = state_.begin_leave();
   // All at once: one that is gone takes all of its time.
   std::vector<client::Later<Status>> asked;
   for (Other& other : others_) {

@@ -1,17 +1,15 @@
 // One job's membership at the servers of its other racks, from the join to the leave: this server's
-// cores push their rack's sums there (server/core/core.h, connect_rack).
+// cores push their rack's sums there (server/core/attachments.h, connect_rack).
 //
-// Has a thread of its own, which may block in calls to other servers, each with a deadline. Every
-// rack that it has joined is beaten at beside that, by a pulse of its own
-// (common/rendezvous/pulse.h), so that no rack waits for another's reply. Its functions return at
-// once; any thread.
+// An uplink has a thread of its own, which may block in calls to other servers. Each call has a
+// deadline. Beside that thread, each joined rack gets heartbeats from a pulse of its own
+// (common/rendezvous/pulse.h), so that no rack waits for another's reply. Any thread may call the
+// functions, which return at once.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,7 +20,7 @@
 #include "server/directory/directory.h"
 #include "server/job/rack_links.h"
 #include "server/plane/data_plane.h"
-#include "server/racks/snapshots_there.h"
+#include "server/racks/uplink_state.h"
 
 namespace phub::server {
 
@@ -47,13 +45,18 @@ class Uplink {
   Uplink(const Uplink&) = delete;
   Uplink& operator=(const Uplink&) = delete;
 
-  void complete();
+  // All workers of this rack are connected: the other racks hear of it.
+  void complete() { state_.complete(); }
   void know_end(std::uint64_t last_step) { end_.know(last_step); }
-  void diagnose(const std::string& rack, const std::string& suspicion);
-  void close(const std::string& reason);
-  bool is_over() const;  // it has left, or has failed
+  // Finds the reason why the connection of `rack` closed. `suspicion` says how it closed.
+  void diagnose(const std::string& rack, const std::string& suspicion) {
+    state_.diagnose(rack, suspicion);
+  }
+  // Leaves all other racks, and tells them the reason.
+  void close(const std::string& reason) { state_.close(reason); }
+  bool is_over() const { return state_.is_over(); }  // it has left, or has failed
   // The servers of all other racks, between the last link and the leave; else none.
-  std::vector<LinkedServer> linked() const;
+  std::vector<LinkedServer> linked() const { return state_.linked(); }
 
  private:
   // Another rack, by its server that has this one's place.
@@ -76,39 +79,22 @@ class Uplink {
   Status connect_core(const Other& other, std::uint32_t core);
   Status make_ready(Other& other);
   void begin_pulse(Other& other);
-  // By a thread of gRPC's: a rack's pulse has ended.
-  void fail(const Status& why);
-  Status failure() const;
   // Does what is asked for meanwhile. Error: the job cannot go on.
   Status look();
   std::chrono::milliseconds call_timeout() const;  // a close waits for it
   static Status named(const Other& other, const Status& status);
   Status reason_of(const Other& other, const Status& failure);
   bool still_runs(const Other& other) const;
-  static Status over_there(const std::string& rack, const std::string& reason);
   Status find_reason(Other& other, const std::string& suspicion);
   void leave();
-  bool is_closed() const;
-  bool has_to_do() const;  // REQUIRES: the mutex
 
   LinkedRack job_;  // its thread only
   const UplinkOptions options_;
   const UplinkParts parts_;
-  client::PlannedEnd end_;  // what other racks say of it goes to the table
-  std::vector<Other> others_;
-
-  mutable std::mutex mutex_;  // of all below but the thread
-  std::condition_variable changed_;
-  bool closed_ = false;
-  std::string reason_;  // of the close
-  bool complete_ = false;
-  bool told_ = false;      // that it is complete
-  std::string suspected_;  // a rack whose connection closed
-  std::string suspicion_;
-  Status failure_;  // that a heartbeat found first
-  bool over_ = false;
-  std::vector<LinkedServer> linked_;
-  std::thread thread_;  // last: it uses all of the above
+  client::PlannedEnd end_;  // reports to the job table what other racks say of the end
+  UplinkState state_;
+  std::vector<Other> others_;  // their pulses use the state
+  std::thread thread_;         // last: it uses all of the above
 };
 
 }  // namespace phub::server
