@@ -139,7 +139,7 @@ TEST_CASE("Images that come as bytes go with their moves to the GPU that has the
   require(rig.group->load(images, labels));
   require(rig.group->forward(Mode::kInference, *rig.own));
   require(rig.group->read_output(expected));
-  require(rig.group->load_bytes({bytes, moves, mean, deviation}, labels));
+  require(rig.group->byte_input()->load_bytes({bytes, moves, mean, deviation}, labels));
   require(rig.group->forward(Mode::kInference, *rig.own));
   require(rig.group->read_output(output));
   CHECK(distance(output, expected) < 1e-5);

@@ -1,18 +1,12 @@
 // What is queued for all GPUs in what order, and how the host follows.
 #include "worker/cuda/group/gpu_group.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/splitmix.h"
 
 namespace phub::nn::cuda {
-
-std::uint64_t noise_of(std::uint64_t noise, std::size_t rank) {
-  return rank == 0 ? noise : splitmix64(noise, rank);
-}
 
 Result<std::unique_ptr<GpuGroup>> GpuGroup::create(std::vector<GpuRank> gpus,
                                                    std::unique_ptr<Collectives> collectives,
@@ -43,7 +37,7 @@ GpuGroup::~GpuGroup() {
 void GpuGroup::cut(bool exchanges) {
   std::vector<std::size_t> elements;
   for (const ParameterSpec& spec : parameters()) elements.push_back(spec.elements());
-  const PassSchedule& schedule = first().schedule();
+  const PassSchedule& schedule = gpus_->first().schedule();
   parts_ = exchanges ? backward_parts(schedule, elements, options_.parts)
                      : std::vector<PassSegment>{{.first = 0, .last = schedule.backward_steps}};
   for (const GpuRank& gpu : gpus_->all())
@@ -60,77 +54,13 @@ Status GpuGroup::bind_typed(const TypedBindings& bindings) {
   PHUB_RETURN_IF_ERROR(check_bindings(parameters(), bindings));
   cut(true);
   ShardedExchangeOptions options{.note = options_.note};
-  for (const PassSegment& segment : first().schedule().forward) {
+  for (const PassSegment& segment : gpus_->first().schedule().forward) {
     options.parameter_groups.push_back(segment.layers);
   }
   for (const PassSegment& part : parts_) options.gradient_groups.push_back(part.layers);
   PHUB_ASSIGN_OR_RETURN(
       exchange_, ShardedExchange::create(gpus_->all(), gpus_->collectives(), bindings, options));
   parameters_changed_ = true;
-  return {};
-}
-
-void GpuGroup::set_noise(std::uint64_t noise) {
-  for (std::size_t rank = 0; rank < gpus_->count(); ++rank) {
-    gpus_->all()[rank].passes->feed().set_noise(noise_of(noise, rank));
-  }
-}
-
-std::span<const Label> GpuGroup::labels_of(std::size_t rank, std::span<const Label> labels) const {
-  PHUB_CHECK(labels.size() <= batch(), "at most a label for each image");
-  const std::size_t part = first().options().batch;
-  const std::size_t begin = std::min(rank * part, labels.size());
-  return labels.subspan(begin, std::min(part, labels.size() - begin));
-}
-
-Status GpuGroup::load(std::span<const float> images, std::span<const Label> labels) {
-  PHUB_CHECK(images.size() == input_elements(), "images of a whole batch");
-  return gpus_->each([&](std::size_t rank, DevicePasses& passes) {
-    const std::size_t part = passes.input_elements();
-    return passes.feed().load(images.subspan(rank * part, part), labels_of(rank, labels));
-  });
-}
-
-Status GpuGroup::load_bytes(const ByteImages& images, std::span<const Label> labels) {
-  PHUB_CHECK(images.pixels.size() == input_elements() && images.moves.size() == batch(),
-             "images of a whole batch");
-  return gpus_->each([&](std::size_t rank, DevicePasses& passes) {
-    const std::size_t part = passes.input_elements();
-    ByteImages own = images;
-    own.pixels = images.pixels.subspan(rank * part, part);
-    own.moves = images.moves.subspan(rank * passes.options().batch, passes.options().batch);
-    return passes.feed().load_bytes(own, labels_of(rank, labels));
-  });
-}
-
-Result<std::vector<StateBuffer>> GpuGroup::read_buffers() {
-  PHUB_RETURN_IF_ERROR(gpus_->settle());
-  const auto read = [&](std::size_t rank, DevicePasses& passes) -> Status {
-    if (rank > 0) return {};
-    PHUB_ASSIGN_OR_RETURN(statistics_, passes.states().read());
-    return {};
-  };
-  PHUB_RETURN_IF_ERROR(gpus_->each(read));
-  return statistics_;
-}
-
-// The first GPU's, or what the host has made of them, are everyone's with the next forward.
-Status GpuGroup::share_statistics() {
-  if (statistics_.empty()) {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto read, read_buffers());
-  }
-  const auto copy = [&](std::size_t rank, DevicePasses& passes) -> Status {
-    if (rank == 0) return {};
-    PHUB_ASSIGN_OR_RETURN(const auto buffers, passes.states().read());
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-      std::copy(statistics_[i].values.begin(), statistics_[i].values.end(),
-                buffers[i].values.begin());
-    }
-    return {};
-  };
-  PHUB_RETURN_IF_ERROR(gpus_->each(copy));
-  statistics_.clear();
-  statistics_differ_ = false;
   return {};
 }
 
@@ -163,26 +93,24 @@ Status GpuGroup::update(const OwnRule& rule) {
 Status GpuGroup::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const bool trains = mode == Mode::kTraining;
-  if (!statistics_.empty() || (statistics_differ_ && !trains)) {
-    PHUB_RETURN_IF_ERROR(share_statistics());
-  }
+  PHUB_RETURN_IF_ERROR(statistics_.share_if_needed(trains));
   const Pass pass = trains ? Pass::kForward : Pass::kInference;
   PHUB_RETURN_IF_ERROR(
       gpus_->each([&](std::size_t, DevicePasses& passes) { return passes.begin_forward(pass); }));
   brought_.assign(brought_.size(), false);
-  for (std::size_t i = 0; i < first().schedule().segments(pass).size(); ++i) {
+  for (std::size_t i = 0; i < gpus_->first().schedule().segments(pass).size(); ++i) {
     PHUB_RETURN_IF_ERROR(run_segment(pass, i, hooks));
   }
   if (exchange_ != nullptr) parameters_changed_ = false;
   for (const GpuRank& gpu : gpus_->all()) gpu.passes->end_forward(pass);
-  statistics_differ_ = statistics_differ_ || (trains && gpus_->count() > 1);
+  if (trains) statistics_.trained();
   return {};
 }
 
 // What a segment needs is on its way when the segment is queued.
 Status GpuGroup::run_segment(Pass pass, std::size_t segment, Hooks& hooks) {
   if (exchange_ != nullptr) {
-    for (const std::size_t layer : first().schedule().segments(pass)[segment].layers) {
+    for (const std::size_t layer : gpus_->first().schedule().segments(pass)[segment].layers) {
       const std::size_t group = group_of_[layer];
       if (!brought_[group]) PHUB_RETURN_IF_ERROR(bring(group, hooks));
       brought_[group] = true;
@@ -198,7 +126,7 @@ Status GpuGroup::run_segment(Pass pass, std::size_t segment, Hooks& hooks) {
 
 Status GpuGroup::bring(std::size_t group, Hooks& hooks) {
   for (const std::size_t layer : exchange_->parameters().regions()[group].layers) {
-    PHUB_RETURN_IF_ERROR(hooks.weights_needed(first().schedule().layers[layer]));
+    PHUB_RETURN_IF_ERROR(hooks.weights_needed(gpus_->first().schedule().layers[layer]));
   }
   return parameters_changed_ ? gpus_->ended_by(exchange_->upload(group)) : Status();
 }
@@ -249,7 +177,7 @@ Status GpuGroup::tell_gradients(Hooks& hooks) {
     PHUB_ASSIGN_OR_RETURN(const bool finite, gpus_->wait_told(StepStatus::gradient_slot(part)));
     exchange_->arrived(part);
     for (const std::size_t layer : parts_[part].layers) {
-      PHUB_RETURN_IF_ERROR(hooks.grad_checked(first().schedule().layers[layer],
+      PHUB_RETURN_IF_ERROR(hooks.grad_checked(gpus_->first().schedule().layers[layer],
                                               finite ? Finite::kYes : Finite::kNo));
     }
   }

@@ -30,7 +30,9 @@
 
 #include "worker/cuda/group/collectives.h"
 #include "worker/cuda/group/gpu_ranks.h"
+#include "worker/cuda/group/group_input.h"
 #include "worker/cuda/group/group_optimizer.h"
+#include "worker/cuda/group/group_statistics.h"
 #include "worker/cuda/group/sharded_exchange.h"
 #include "worker/nn/executor.h"
 
@@ -42,10 +44,7 @@ struct GpuGroupOptions {
   std::function<void(std::string_view)> note = [](std::string_view) {};
 };
 
-// What dropout of GPU `rank` draws from, of Executor::set_noise's. The first one's is that itself.
-std::uint64_t noise_of(std::uint64_t noise, std::size_t rank);
-
-class GpuGroup : public Executor, public ByteInput {
+class GpuGroup : public Executor {
  public:
   // The passes are of the same graph and batch. REQUIRES: as many ranks as GPUs, at least 1.
   static Result<std::unique_ptr<GpuGroup>> create(std::vector<GpuRank> gpus,
@@ -53,8 +52,10 @@ class GpuGroup : public Executor, public ByteInput {
                                                   const GpuGroupOptions& options);
   ~GpuGroup() override;  // waits for the devices, until the timeout
 
-  const std::vector<ParameterSpec>& parameters() const override { return first().parameters(); }
-  Result<std::vector<StateBuffer>> read_buffers() override;
+  const std::vector<ParameterSpec>& parameters() const override {
+    return gpus_->first().parameters();
+  }
+  Result<std::vector<StateBuffer>> read_buffers() override { return statistics_.read(); }
 
   bool binds(DataType) const override { return true; }
   Status bind_typed(const TypedBindings& bindings) override;
@@ -65,18 +66,17 @@ class GpuGroup : public Executor, public ByteInput {
   Status keep_parameters(std::span<const std::vector<float>> initial) override;
   Status update(const OwnRule& rule) override;
 
-  std::uint32_t batch() const override {
-    return first().options().batch * static_cast<std::uint32_t>(gpus_->count());
-  }
-  std::size_t input_elements() const override { return first().input_elements() * gpus_->count(); }
+  std::uint32_t batch() const override { return input_.batch(); }
+  std::size_t input_elements() const override { return input_.elements(); }
   std::size_t output_elements() const override {
-    return first().output_elements() * gpus_->count();
+    return gpus_->first().output_elements() * gpus_->count();
   }
 
-  void set_noise(std::uint64_t noise) override;
-  Status load(std::span<const float> images, std::span<const Label> labels) override;
-  ByteInput* byte_input() override { return this; }
-  Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
+  void set_noise(std::uint64_t noise) override { input_.set_noise(noise); }
+  Status load(std::span<const float> images, std::span<const Label> labels) override {
+    return input_.load(images, labels);
+  }
+  ByteInput* byte_input() override { return &input_; }
   Status forward(Mode mode, Hooks& hooks) override;
   Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
@@ -84,12 +84,9 @@ class GpuGroup : public Executor, public ByteInput {
 
  private:
   GpuGroup(std::unique_ptr<GpuRanks> gpus, const GpuGroupOptions& options)
-      : options_(options), gpus_(std::move(gpus)) {}
+      : options_(options), gpus_(std::move(gpus)), input_(*gpus_), statistics_(*gpus_) {}
 
-  DevicePasses& first() const { return gpus_->first(); }
-  std::span<const Label> labels_of(std::size_t rank, std::span<const Label> labels) const;
   void cut(bool exchanges);
-  Status share_statistics();
   Status run_segment(Pass pass, std::size_t segment, Hooks& hooks);
   Status bring(std::size_t group, Hooks& hooks);
   Status queue_part(std::size_t part);
@@ -97,14 +94,14 @@ class GpuGroup : public Executor, public ByteInput {
 
   GpuGroupOptions options_;
   std::unique_ptr<GpuRanks> gpus_;
+  GroupInput input_;
+  GroupStatistics statistics_;
   std::unique_ptr<ShardedExchange> exchange_;  // one of the two
   std::unique_ptr<GroupOptimizer> own_;
   std::vector<PassSegment> parts_;     // of backward
   std::vector<std::size_t> group_of_;  // by layer: its parameter group
   std::vector<bool> brought_;          // by parameter group: in this forward
   bool parameters_changed_ = true;
-  std::vector<StateBuffer> statistics_;  // the first GPU's, while the host has them
-  bool statistics_differ_ = false;       // they are not everyone's
 };
 
 }  // namespace phub::nn::cuda
