@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "worker/client/phub.h"
+#include "worker/train/exchange/training_end.h"
 
 namespace phub::train {
 
@@ -42,12 +42,9 @@ struct ExchangeFacts {
   std::uint64_t steps_before = 0;
 };
 
-class GradientExchange {
+class GradientExchange : public TrainingEnd {
  public:
   explicit GradientExchange(ExchangeFacts facts) : facts_(std::move(facts)) {}
-  GradientExchange(const GradientExchange&) = delete;
-  GradientExchange& operator=(const GradientExchange&) = delete;
-  virtual ~GradientExchange() = default;
 
   const ExchangeFacts& facts() const { return facts_; }
 
@@ -121,25 +118,10 @@ class GradientExchange {
     return {Code::kFailedPrecondition, "this exchange has no servers that could take one"};
   }
 
-  // A planned end, as of Client: asks for it, says why, and whether a step is the last one.
-  virtual Status end(const std::string& reason) {
-    ending_ = reason;
-    return {};
-  }
-  virtual std::string ending() const { return ending_; }
-  // Asked after each step's pushes; `steps` are made. May wait for others. `ahead`:
-  // Client::is_last.
-  virtual Result<bool> is_last(std::uint64_t /*steps*/, std::uint32_t /*ahead*/ = 2) {
-    return !ending_.empty();
-  }
-  // Nothing: not agreed, or this exchange has no common last step.
-  virtual std::optional<std::uint64_t> last_step() const { return std::nullopt; }
-
   virtual ExchangeStatistics statistics() const { return {}; }
 
  private:
   ExchangeFacts facts_;
-  std::string ending_;
 };
 
 // Makes the exchange once the keys are known.
