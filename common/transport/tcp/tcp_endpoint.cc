@@ -26,6 +26,13 @@ bool watch(int epoll, int operation, int socket, PeerId id, bool wants_write) {
   return ::epoll_ctl(epoll, operation, socket, &event) == 0;
 }
 
+// `checksums` null: writes have none.
+void push(const Checksums* checksums, PeerId id, const Write& write, FrameQueue& frames) {
+  if (checksums == nullptr) return frames.push(write);
+  const std::uint32_t* const checksum = checksums->checksum(id, write.immediate);
+  checksum == nullptr ? frames.push(write) : frames.push_checked(write, *checksum);
+}
+
 }  // namespace
 
 TcpEndpoint::TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buffers, UniqueFd epoll)
@@ -102,16 +109,10 @@ std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
       if (peer.frames.size() == FrameQueue::kDepth) break;
     }
     PHUB_DCHECK(write.bytes > 0 && write.bytes <= options_.max_write_bytes, "size of a write");
-    push(id, peer, write);
+    push(checksums_, id, write, peer.frames);
   }
   if (!peer.wants_write) send(id, peer);
   return accepted;
-}
-
-void TcpEndpoint::push(PeerId id, Peer& peer, const Write& write) const {
-  if (checksums_ == nullptr) return peer.frames.push(write);
-  const std::uint32_t* const checksum = checksums_->checksum(id, write.immediate);
-  checksum == nullptr ? peer.frames.push(write) : peer.frames.push_checked(write, *checksum);
 }
 
 std::size_t TcpEndpoint::room(PeerId id) const {
@@ -281,25 +282,22 @@ void TcpEndpoint::open_checked_frame(PeerId id, Peer& peer) {
   peer.payload = {place, header.bytes};
 }
 
-std::size_t TcpEndpoint::read_some(PeerId id, Peer& peer, const std::array<iovec, 2>& parts) {
+TcpEndpoint::Peer::Read TcpEndpoint::Peer::read_some(const std::array<iovec, 2>& parts) {
   const int count = parts[1].iov_len == 0 ? 1 : 2;
   ssize_t bytes = 0;
   do {
-    bytes = ::readv(peer.socket.get(), parts.data(), count);
+    bytes = ::readv(socket.get(), parts.data(), count);
   } while (bytes < 0 && errno == EINTR);
   if (bytes > 0) {
     const std::size_t wanted = parts[0].iov_len + parts[1].iov_len;
     // The socket is empty now, and says when it no longer is, unless its end comes next.
-    if (static_cast<std::size_t>(bytes) < wanted && !peer.ended) peer.readable = false;
-    return static_cast<std::size_t>(bytes);
+    if (static_cast<std::size_t>(bytes) < wanted && !ended) readable = false;
+    return {.bytes = static_cast<std::size_t>(bytes)};
   }
-  peer.readable = false;
-  if (bytes == 0) {
-    lose(id, Loss::kClosed);
-  } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-    lose(id, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
-  }
-  return 0;
+  readable = false;
+  if (bytes == 0) return {.loss = Loss::kClosed};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+  return {.loss = errno == ECONNRESET ? Loss::kClosed : Loss::kError};
 }
 
 template <typename Stream>
@@ -307,9 +305,12 @@ std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, Stream& stream,
                                  std::span<Completion> completions) {
   std::size_t count = 0;
   while (peer.readable && count < completions.size()) {
-    const std::size_t bytes = read_some(id, peer, stream.room(peer.payload));
-    if (bytes == 0) break;
-    StreamEvent event = stream.arrived(bytes, peer.payload);
+    const Peer::Read read = peer.read_some(stream.room(peer.payload));
+    if (read.bytes == 0) {
+      if (read.loss != Loss::kNone) lose(id, read.loss);
+      break;
+    }
+    StreamEvent event = stream.arrived(read.bytes, peer.payload);
     if (event == StreamEvent::kPayload) {
       completions[count++] = {.kind = CompletionKind::kArrived,
                               .peer = id,

@@ -95,6 +95,12 @@ class TcpEndpoint final : public Endpoint {
 
     bool is_lost() const { return loss != Loss::kNone; }
     void await(int bytes);
+    struct Read {
+      std::size_t bytes = 0;  // 0: there is nothing now, or the peer is lost
+      Loss loss = Loss::kNone;
+    };
+    // Reads what is in the socket, as much as the parts have room for.
+    Read read_some(const std::array<iovec, 2>& parts);
   };
 
   TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buffers, UniqueFd epoll);
@@ -108,11 +114,8 @@ class TcpEndpoint final : public Endpoint {
   // Reads frames of one peer into `completions`; how many were completed.
   template <typename Stream>
   std::size_t receive(PeerId id, Peer& peer, Stream& stream, std::span<Completion> completions);
-  // 0: there is nothing now, or the peer is lost.
-  std::size_t read_some(PeerId id, Peer& peer, const std::array<iovec, 2>& parts);
   void open_frame(PeerId id, Peer& peer);
   void open_checked_frame(PeerId id, Peer& peer);
-  void push(PeerId id, Peer& peer, const Write& write) const;
   void lose(PeerId id, Loss loss);
   std::size_t drain_reports(std::span<Completion> completions);
 

@@ -47,6 +47,16 @@ std::uint32_t key_of(const VerbsConnection& connection, const std::byte* data) {
                       reinterpret_cast<std::uintptr_t>(second.bytes.data());
   return offset < second.bytes.size() ? second.key : connection.source_key;
 }
+
+// The write then ends with its checksum, if it has one.
+void add_checksum(const Checksums& checksums, PeerId id, const VerbsConnection& connection,
+                  ibv_send_wr& request, std::uint32_t immediate) {
+  const std::uint32_t* const checksum = checksums.checksum(id, immediate);
+  request.num_sge = checksum == nullptr ? 1 : 2;
+  request.sg_list[1] = {.addr = reinterpret_cast<std::uint64_t>(checksum),
+                        .length = sizeof(*checksum),
+                        .lkey = connection.source_key};
+}
 }  // namespace
 
 VerbsEndpoint::VerbsEndpoint(std::unique_ptr<verbs::Connector> connector, std::uint32_t max_peers,
@@ -172,15 +182,6 @@ std::size_t VerbsEndpoint::post(PeerId id, std::span<const Write> writes) {
 
 void VerbsEndpoint::send_checksums(const Checksums& checksums) { checksums_ = &checksums; }
 
-void VerbsEndpoint::add_checksum(PeerId id, const VerbsConnection& connection, ibv_send_wr& request,
-                                 std::uint32_t immediate) {
-  const std::uint32_t* const checksum = checksums_->checksum(id, immediate);
-  request.num_sge = checksum == nullptr ? 1 : 2;
-  request.sg_list[1] = {.addr = reinterpret_cast<std::uint64_t>(checksum),
-                        .length = sizeof(*checksum),
-                        .lkey = connection.source_key};
-}
-
 void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> writes) {
   const VerbsConnection& connection = peer.connection;
   const std::uint64_t window = connection.peer.window_address;
@@ -196,7 +197,9 @@ void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> wri
       offset = static_cast<std::uint64_t>(write.data - mirrored);
     } else {
       offset = layout_.offset(id, write);
-      if (checksums_ != nullptr) add_checksum(id, connection, *request, write.immediate);
+      if (checksums_ != nullptr) {
+        add_checksum(*checksums_, id, connection, *request, write.immediate);
+      }
     }
     PHUB_DCHECK(offset + write.bytes <= connection.peer.window_bytes, "a write fits the window");
     ibv_sge& source = *request->sg_list;

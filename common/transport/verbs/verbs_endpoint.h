@@ -102,8 +102,6 @@ class VerbsEndpoint final : public Endpoint {
   int post_receives(Peer& peer);
   bool on_arrived(PeerId id, Peer& peer, Arrival arrival, Completion& completion);
   void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
-  void add_checksum(PeerId id, const VerbsConnection& connection, ibv_send_wr& request,
-                    std::uint32_t immediate);
   void lose(PeerId id, Loss loss);
   void look_at_streams();
 
