@@ -9,12 +9,16 @@
 
 namespace phub::server {
 
-std::shared_ptr<Member> JobMembers::find(const std::shared_ptr<Job>& job,
-                                         std::uint32_t worker) const {
+namespace {
+
+// Null: the job has ended, or has no such member.
+std::shared_ptr<Member> find(const std::shared_ptr<Job>& job, std::uint32_t worker) {
   if (job == nullptr || !is_live(*job)) return nullptr;
   const auto found = job->members.find(worker);
   return found == job->members.end() ? nullptr : found->second;
 }
+
+}  // namespace
 
 std::optional<IssuedSecret> JobMembers::secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                                   std::uint32_t worker) {

@@ -72,6 +72,51 @@ Status full(const Job& job) {
                                             label(job), job.spec->workers)};
 }
 
+// The index among the members that the caller is to have. Errors: there is none.
+Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) {
+  const JobRack& rack = job.rack;
+  const auto count = std::count_if(job.members.begin(), job.members.end(),
+                                   [](const auto& entry) { return entry.second->rack.empty(); });
+  const std::uint32_t last = rack.first_worker + rack.workers - 1;
+  if (index < -1 || index > static_cast<std::int64_t>(last) ||
+      (index >= 0 && static_cast<std::uint32_t>(index) < rack.first_worker)) {
+    const std::string which =
+        job.spec->racks.empty() ? "" : " in rack " + job.spec->racks[rack.own].name;
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("worker_index: {}, allowed are {} to {}{}, or -1 to let the server choose",
+                    index, rack.first_worker, last, which));
+  }
+  if (index >= 0) {
+    const std::uint32_t seat = static_cast<std::uint32_t>(index) - rack.first_worker;
+    const auto taken = job.members.find(seat);
+    if (taken == job.members.end()) return seat;
+    return Status(
+        Code::kAlreadyExists,
+        fmt::format(
+            "worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 at every worker",
+            index, label(job), describe(*taken->second)));
+  }
+  if (count >= static_cast<std::ptrdiff_t>(rack.workers)) return full(job);
+  return lowest_free(job);
+}
+
+// The same, of a rack.
+Result<std::uint32_t> rack_seat(const Job& job, const JoinArguments& arguments) {
+  const std::string& rack = arguments.rack;
+  const std::vector<RackSpec>& racks = job.spec->racks;
+  for (std::uint32_t i = 0; i < racks.size(); ++i) {
+    if (racks[i].name != rack || i == job.rack.own) continue;
+    const std::uint32_t seat = job.rack.workers + i - (i > job.rack.own ? 1 : 0);
+    const auto taken = job.members.find(seat);
+    if (taken == job.members.end() || is_again(*taken->second, arguments)) return seat;
+    return Status(Code::kAlreadyExists, fmt::format("rack: {} has joined job \"{}\" already",
+                                                    describe(*taken->second), label(job)));
+  }
+  return Status(Code::kInvalidArgument,
+                fmt::format("rack: \"{}\" is no other rack of job \"{}\"", rack, label(job)));
+}
+
 }  // namespace
 
 Result<Identity> JobMembers::join(const JoinArguments& arguments) {
@@ -191,49 +236,6 @@ void JobMembers::end_if_racks_differ(Job& job, const JoinArguments& arguments,
   life_.finish(job, JobState::kFailed,
                fmt::format("{} (host {}, pid {}) was refused: {}", who, arguments.host,
                            arguments.process_id, difference.message()));
-}
-
-Result<std::uint32_t> JobMembers::worker_seat(const Job& job, std::int32_t index) const {
-  const JobRack& rack = job.rack;
-  const auto count = std::count_if(job.members.begin(), job.members.end(),
-                                   [](const auto& entry) { return entry.second->rack.empty(); });
-  const std::uint32_t last = rack.first_worker + rack.workers - 1;
-  if (index < -1 || index > static_cast<std::int64_t>(last) ||
-      (index >= 0 && static_cast<std::uint32_t>(index) < rack.first_worker)) {
-    const std::string which =
-        job.spec->racks.empty() ? "" : " in rack " + job.spec->racks[rack.own].name;
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("worker_index: {}, allowed are {} to {}{}, or -1 to let the server choose",
-                    index, rack.first_worker, last, which));
-  }
-  if (index >= 0) {
-    const std::uint32_t seat = static_cast<std::uint32_t>(index) - rack.first_worker;
-    const auto taken = job.members.find(seat);
-    if (taken == job.members.end()) return seat;
-    return Status(
-        Code::kAlreadyExists,
-        fmt::format(
-            "worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 at every worker",
-            index, label(job), describe(*taken->second)));
-  }
-  if (count >= static_cast<std::ptrdiff_t>(rack.workers)) return full(job);
-  return lowest_free(job);
-}
-
-Result<std::uint32_t> JobMembers::rack_seat(const Job& job, const JoinArguments& arguments) const {
-  const std::string& rack = arguments.rack;
-  const std::vector<RackSpec>& racks = job.spec->racks;
-  for (std::uint32_t i = 0; i < racks.size(); ++i) {
-    if (racks[i].name != rack || i == job.rack.own) continue;
-    const std::uint32_t seat = job.rack.workers + i - (i > job.rack.own ? 1 : 0);
-    const auto taken = job.members.find(seat);
-    if (taken == job.members.end() || is_again(*taken->second, arguments)) return seat;
-    return Status(Code::kAlreadyExists, fmt::format("rack: {} has joined job \"{}\" already",
-                                                    describe(*taken->second), label(job)));
-  }
-  return Status(Code::kInvalidArgument,
-                fmt::format("rack: \"{}\" is no other rack of job \"{}\"", rack, label(job)));
 }
 
 Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, const Secret& secret) {

@@ -99,14 +99,9 @@ class JobMembers final : public MembershipListener, public RackEvents {
   // Ends a job that waits for a rack which would make another one of it.
   void end_if_racks_differ(Job& job, const JoinArguments& arguments, const Status& difference);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
-  // Whose place the caller is to have. Errors: there is none.
-  Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) const;
-  Result<std::uint32_t> rack_seat(const Job& job, const JoinArguments& arguments) const;
   void note_left(Job& job, const Member& member);
   void end_if_all_left(Job& job);
   void run_if_complete(Job& job);
-  // Null: the job has ended, or has no such member.
-  std::shared_ptr<Member> find(const std::shared_ptr<Job>& job, std::uint32_t worker) const;
 
   JobIndex& index_;
   JobLife& life_;
