@@ -1,4 +1,4 @@
-// Opening, tenants and tokens.
+// Opening, tenants, tokens, and the audit log.
 #include "server/state/store.h"
 
 #include <spdlog/spdlog.h>
@@ -13,37 +13,16 @@
 namespace phub::server {
 namespace {
 
+constexpr std::int64_t kAuditsInMemoryMax = 1000;
+constexpr std::int64_t kAuditsMax = 100'000;  // of each kind
+
 constexpr Schema kSchema = {.migrations = kMigrations, .checks = kChecks};
 
 std::string beside(const std::string& folder, std::string_view name) {
   return folder.empty() ? std::string() : folder + "/" + std::string(name);
 }
 
-}  // namespace
-
-Store::Store(std::unique_ptr<Database> database, std::string folder)
-    : database_(std::move(database)),
-      folder_(std::move(folder)),
-      reserve_(beside(folder_, "reserve")) {}
-
-Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
-  if (!folder.empty()) PHUB_RETURN_IF_ERROR(make_folder(folder));
-  const std::string path = beside(folder, "state.sqlite");
-  auto database = Database::open(path, kSchema);
-  if (!database && database.error().code() == Code::kResourceExhausted &&
-      Reserve(beside(folder, "reserve")).give_back()) {
-    database = Database::open(path, kSchema);
-  }
-  if (!database) return database.error();
-  std::unique_ptr<Store> store(new Store(std::move(*database), folder));
-  PHUB_RETURN_IF_ERROR(store->count_audits());
-  store->remove_unfinished_files();
-  const Status kept = store->reserve_.fill();
-  if (!kept.ok()) spdlog::warn("event=no_reserve reason={}", log_value(kept.message()));
-  return store;
-}
-
-Status Store::make_folder(const std::string& folder) {
+Status make_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
   if (::mkdir(folder.c_str(), 0700) == 0) return {};
@@ -55,18 +34,55 @@ Status Store::make_folder(const std::string& folder) {
 }
 
 // Of a process that was killed. REQUIRES: the database is open, so no other process works here.
-void Store::remove_unfinished_files() const {
-  if (is_in_memory()) return;
+void remove_unfinished_files(const std::string& folder) {
+  if (folder.empty()) return;
   std::error_code error;
   for (const std::string_view name :
        {"admin.token.tmp", "state.sqlite.new", "state.sqlite.new-journal"}) {
-    std::filesystem::remove(beside(folder_, name), error);
+    std::filesystem::remove(beside(folder, name), error);
   }
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<Database> database, std::string folder)
+    : database_(std::move(database)),
+      folder_(std::move(folder)),
+      reserve_(beside(folder_, "reserve")),
+      audits_(*database_, is_in_memory() ? kAuditsInMemoryMax : kAuditsMax) {}
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
+  if (!folder.empty()) PHUB_RETURN_IF_ERROR(make_folder(folder));
+  const std::string path = beside(folder, "state.sqlite");
+  auto database = Database::open(path, kSchema);
+  if (!database && database.error().code() == Code::kResourceExhausted &&
+      Reserve(beside(folder, "reserve")).give_back()) {
+    database = Database::open(path, kSchema);
+  }
+  if (!database) return database.error();
+  std::unique_ptr<Store> store(new Store(std::move(*database), folder));
+  PHUB_RETURN_IF_ERROR(store->audits_.count());
+  remove_unfinished_files(folder);
+  const Status kept = store->reserve_.fill();
+  if (!kept.ok()) spdlog::warn("event=no_reserve reason={}", log_value(kept.message()));
+  return store;
 }
 
 bool Store::give_back_reserve() {
   const std::lock_guard lock(mutex_);
   return reserve_.give_back();
+}
+
+Status Store::add_audit(const AuditRecord& record) {
+  const std::lock_guard lock(mutex_);
+  return audits_.add(record, [this](const std::function<Status()>& statements) {
+    return change_locked(Need::kOrdinary, statements);
+  });
+}
+
+Result<std::vector<AuditRecord>> Store::last_audits(std::uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  return audits_.last(count);
 }
 
 Status Store::change(Need need, const std::function<Status()>& statements) {

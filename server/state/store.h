@@ -10,21 +10,18 @@
 // of the data path comes here.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "server/state/database.h"
 #include "server/state/reserve.h"
+#include "server/state/stored_audits.h"
 #include "server/tenants/principal.h"
 #include "server/tenants/secret.h"
 #include "server/tenants/tenant.h"
@@ -51,42 +48,6 @@ struct StoredJob {
   std::string spec = {};    // as the caller writes it
   std::optional<Digest> nonce_hash = {};
   std::string snapshot = {};  // that it starts from; empty: none
-};
-
-struct AuditRecord {
-  std::int64_t unix_ms = 0;
-  std::string principal;
-  std::string action;
-  std::string object;
-  std::string outcome;    // "done", or why not
-  bool by_admin = false;  // an administrator's act: those are kept apart from the others
-};
-
-// How many records of the audit log each principal has, and whose is the next to go.
-class AuditShares {
- public:
-  void add(const std::string& principal, std::int64_t records) {
-    std::int64_t& count = counts_[principal];
-    by_count_.erase({count, principal});
-    count += records;
-    total_ += records;
-    if (count > 0) {
-      by_count_.emplace(count, principal);
-    } else {
-      counts_.erase(principal);
-    }
-  }
-
-  std::int64_t total() const { return total_; }
-
-  // Who has most; of several the last by name. REQUIRES: there is a record.
-  const std::string& largest() const { return by_count_.rbegin()->second; }
-  std::int64_t largest_count() const { return by_count_.rbegin()->first; }
-
- private:
-  std::map<std::string, std::int64_t> counts_;
-  std::set<std::pair<std::int64_t, std::string>> by_count_;
-  std::int64_t total_ = 0;
 };
 
 class Store {
@@ -118,7 +79,7 @@ class Store {
   }
 
   Status add_audit(const AuditRecord& record);
-  // Of both kinds, oldest first.
+  // The newest `count` of both kinds, oldest first.
   Result<std::vector<AuditRecord>> last_audits(std::uint32_t count);
 
   bool is_in_memory() const { return folder_.empty(); }
@@ -128,8 +89,6 @@ class Store {
  private:
   enum class Need : std::uint8_t { kOrdinary, kUrgent };  // urgent: may use the reserve
   Store(std::unique_ptr<Database> database, std::string folder);
-  static Status make_folder(const std::string& folder);
-  void remove_unfinished_files() const;
   Status change(Need need, const std::function<Status()>& statements);
   // REQUIRES: the mutex is held, as it is in the statements of a change.
   Status change_locked(Need need, const std::function<Status()>& statements);
@@ -137,16 +96,12 @@ class Store {
   Result<std::uint64_t> take_ids(std::string_view counter, std::uint64_t count);
   // The same in a transaction of its own.
   Result<std::uint64_t> reserve_ids(Need need, std::string_view counter, std::uint64_t count);
-  Status count_audits();
-  Status insert_audit(const AuditRecord& record);
-  Result<std::string> remove_audit(bool by_admin);
 
   std::mutex mutex_;
   const std::unique_ptr<Database> database_;
   const std::string folder_;
   Reserve reserve_;
-  std::array<AuditShares, 2> audits_;  // what is stored, by by_admin
-  std::int64_t last_audit_ = 0;        // the id
+  StoredAudits audits_;
 };
 
 }  // namespace phub::server
