@@ -12,9 +12,33 @@ namespace phub::server {
 
 using kernels::Source;
 
+namespace {
+
+// Adds a packed push to the fp32 sum.
+void unpack(const Pushers& pushers, const std::byte* push, float* sum, std::uint32_t elements) {
+  if (pushers.encoding == Encoding::kSparse) {
+    const wire::SparsePush some = wire::sparse_at(push);
+    kernels::scatter_add(sum, some.indices, {some.values, pushers.type}, some.count);
+  } else {
+    kernels::add_quantised({sum, elements}, push, kernels::bits_of(pushers.encoding));
+  }
+}
+
+// Writes all elements of a push to `wide` as fp32.
+void widen(const Pushers& pushers, const Contribution& push, std::byte* wide,
+           std::uint32_t elements) {
+  if (!push.packed) {
+    return kernels::convert(wide, DataType::kFloat32, push.data, pushers.type, elements);
+  }
+  std::memset(wide, 0, elements * sizeof(float));
+  unpack(pushers, push.data, reinterpret_cast<float*>(wide), elements);
+}
+
+}  // namespace
+
 bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                    ChunkSum& sum, std::uint32_t elements) {
-  Contribution* const contributions = of(slot);
+  Contribution* const contributions = pushes_.of(slot);
   contributions[place_of(position, sum)] = push;
   ++sum.pushes;
   if (sum.pushes < sum.members) {
@@ -28,7 +52,7 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
 
 bool PushSums::add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                           ChunkSum& sum, std::uint32_t elements) {
-  Contribution* const contributions = of(slot);
+  Contribution* const contributions = pushes_.of(slot);
   contributions[place_of(position, sum)] = push;
   ++sum.pushes;
   for (; sum.folded < sum.members && contributions[sum.folded].data != nullptr; ++sum.folded) {
@@ -40,39 +64,22 @@ bool PushSums::add_folded(std::uint32_t slot, std::uint32_t position, const Cont
   return sum.pushes == sum.members;
 }
 
-void PushSums::unpack(const std::byte* push, float* sum, std::uint32_t elements) const {
-  if (pushers_.encoding == Encoding::kSparse) {
-    const wire::SparsePush some = wire::sparse_at(push);
-    kernels::scatter_add(sum, some.indices, {some.values, pushers_.type}, some.count);
-  } else {
-    kernels::add_quantised({sum, elements}, push, kernels::bits_of(pushers_.encoding));
-  }
-}
-
-// All of a push, in fp32.
-void PushSums::widen(const Contribution& push, std::byte* wide, std::uint32_t elements) const {
-  if (!push.packed) {
-    return kernels::convert(wide, DataType::kFloat32, push.data, pushers_.type, elements);
-  }
-  std::memset(wide, 0, elements * sizeof(float));
-  unpack(push.data, reinterpret_cast<float*>(wide), elements);
-}
-
-// REQUIRES: the sum is fp32. The first one's elements are taken as they are, as by a dense sum.
+// REQUIRES: the sum is fp32, or there is none. The first push's elements become the sum as they
+// are, as in a dense sum.
 void PushSums::add_to_sum(const Contribution& push, ChunkSum& sum, std::uint32_t elements) {
   if (sum.data == nullptr) {
     sum.data = staging_.take();
-    return widen(push, sum.data, elements);
+    return widen(pushers_, push, sum.data, elements);
   }
   auto* const floats = reinterpret_cast<float*>(sum.data);
-  if (push.packed) return unpack(push.data, floats, elements);
+  if (push.packed) return unpack(pushers_, push.data, floats, elements);
   kernels::add(floats, {sum.data, DataType::kFloat32}, {push.data, pushers_.type}, elements);
 }
 
 void PushSums::add_weighted(std::uint32_t slot, const Contribution& push, float weight,
                             ChunkSum& sum, std::uint32_t elements) {
   if (weight == 1.0F && !push.packed) {
-    of(slot)[sum.pushes++] = push;
+    pushes_.of(slot)[sum.pushes++] = push;
     return;
   }
   fold_all(slot, sum, elements);
@@ -86,7 +93,7 @@ void PushSums::add_scaled(const Contribution& push, float weight, ChunkSum& sum,
                           std::uint32_t elements) {
   const bool is_wide = push.staged && !push.packed && pushers_.type == DataType::kFloat32;
   std::byte* const wide = is_wide ? push.data : staging_.take();
-  if (push.packed) widen(push, wide, elements);
+  if (push.packed) widen(pushers_, push, wide, elements);
   const Source source =
       push.packed ? Source{wide, DataType::kFloat32} : Source{push.data, pushers_.type};
   kernels::update({.sources = {&source, 1},
@@ -103,7 +110,7 @@ void PushSums::add_scaled(const Contribution& push, float weight, ChunkSum& sum,
 
 // Adds the staged contributions that are next in order to the sum, while they are hot.
 void PushSums::fold(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
-  Contribution* const contributions = of(slot);
+  Contribution* const contributions = pushes_.of(slot);
   while (sum.folded < sum.members) {
     Contribution& next = contributions[sum.folded];
     if (next.data == nullptr || !next.staged) return;
@@ -122,12 +129,12 @@ void PushSums::fold(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
   }
 }
 
-// The sum so far and the contribution that is next. Who is in that sum was looked at, so where it
-// is finite and the new one is not, it is the next one's, or nobody's.
+// Adds the next contribution to the sum and writes the result to `wide`. The pushes in the sum were
+// checked before. So if the result is not finite, only the next push is checked.
 void PushSums::add_next(std::uint32_t slot, std::byte* wide, const ChunkSum& sum,
                         std::uint32_t elements) {
   const std::array<Source, 2> both = {
-      {{sum.data, sum.type}, {of(slot)[sum.folded].data, pushers_.type}}};
+      {{sum.data, sum.type}, {pushes_.of(slot)[sum.folded].data, pushers_.type}}};
   auto* const to = reinterpret_cast<float*>(wide);
   if (watch_ == nullptr) return kernels::add(to, both[0], both[1], elements);
   const bool is_finite =
@@ -135,29 +142,30 @@ void PushSums::add_next(std::uint32_t slot, std::byte* wide, const ChunkSum& sum
   if (!is_finite) look_at(slot, sum.folded, elements);
 }
 
-// Of a job with more workers than the kernels take sources: pushes in place are added up as soon as
-// so many follow each other, for the last push is not to bring the work of all of them.
+// Adds up pushes in place as soon as kAtOnce of them follow each other, in a job with more workers
+// than the kernels take sources. Otherwise the last push would bring the work of all of them.
 void PushSums::fold_in_place(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
   constexpr std::uint32_t kAtOnce = kernels::kMaxSources / 2;
   if (sum.members - sum.folded < kAtOnce) return;
-  const Contribution* const first = of(slot) + sum.folded;
+  const Contribution* const first = pushes_.of(slot) + sum.folded;
   const bool are_there = std::all_of(first, first + kAtOnce,
                                      [](const Contribution& push) { return push.data != nullptr; });
   if (are_there) add_up(slot, sum, elements, kAtOnce);
 }
 
-// Leaves no more than the kernels take sources.
+// Adds up pushes until the kernels can take the rest as sources.
 void PushSums::fold_many(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
   while (sum.members - sum.folded + 1 > kernels::kMaxSources) {
     add_up(slot, sum, elements, static_cast<std::uint32_t>(kernels::kMaxSources - 1));
   }
 }
 
-// Adds the next so many contributions to the chunk's sum, which is fp32 then. In their order, so it
-// has the bits of one pass over all. REQUIRES: they are there; with the sum at most kMaxSources.
+// Adds the next `count` contributions to the chunk's sum, which is fp32 then. They are added in
+// their order, so the sum has the bits of one pass over all. REQUIRES: they are there; with the sum
+// they are at most kMaxSources.
 void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
                       std::uint32_t count) {
-  Contribution* const contributions = of(slot);
+  Contribution* const contributions = pushes_.of(slot);
   std::array<Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
   const std::size_t filled = sources_of(sum, contributions, sum.folded + count, 0, sources);
   Contribution& first = contributions[sum.folded];
@@ -192,7 +200,8 @@ void PushSums::add_up(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements,
 }
 
 void PushSums::look_at(std::uint32_t slot, std::uint32_t index, std::uint32_t elements) {
-  watch_->look_at({slot, worker_of(slot, index)}, {of(slot)[index].data, pushers_.type}, elements);
+  watch_->look_at({slot, pushes_.worker_of(slot, index)},
+                  {pushes_.of(slot)[index].data, pushers_.type}, elements);
 }
 
 void PushSums::replace(ChunkSum& sum, std::byte* wide) {
@@ -201,7 +210,7 @@ void PushSums::replace(ChunkSum& sum, std::byte* wide) {
   sum.type = DataType::kFloat32;
 }
 
-// Up to the contribution `end`.
+// The sources are the sum and the contributions before `end`.
 std::size_t PushSums::sources_of(const ChunkSum& sum, const Contribution* contributions,
                                  std::uint32_t end, std::uint32_t offset,
                                  std::span<Source> sources) const {
@@ -217,7 +226,7 @@ std::size_t PushSums::sources_of(const ChunkSum& sum, const Contribution* contri
 
 void PushSums::clear(std::uint32_t slot, ChunkSum& sum) {
   if (sum.data != nullptr) staging_.give(sum.data);
-  Contribution* const contributions = of(slot);
+  Contribution* const contributions = pushes_.of(slot);
   for (std::uint32_t i = sum.folded; i < sum.pushes; ++i) {
     if (contributions[i].staged) staging_.give(contributions[i].data);
     contributions[i] = {};
