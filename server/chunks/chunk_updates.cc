@@ -155,7 +155,7 @@ void ChunkUpdates::complete(std::uint32_t slot) {
   if (chunk.rounds == 0 && !restored_) elements_touched.add(chunk.place.elements);
   ++chunk.rounds;
   chunk.state = ChunkState::kGathering;  // it may follow each
-  ChunkParameters::end_rest(chunk);
+  RackResiduals::end(chunk);
   members_.end_round(slot, chunk.rounds, pushes);
   copying.copy_if_due(chunk);
   chunks_completed.add(1);

@@ -234,13 +234,13 @@ bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
   const std::uint32_t first = chunk.place.first_run;
   for (std::uint32_t index = first; index < first + chunk.place.run_count; ++index) {
     const float trust = norms_ ? norms_->trust(index) : 1.0F;
+    const ChunkParameters::Run& run = parameters_.run(index);
     if (!std::isfinite(trust)) {
       is_whole = false;
-      parameters_.keep_rest(chunk, parameters_.run(index));
-      if (averages_all_) parameters_.update_average(chunk.place, parameters_.run(index));
+      parameters_.residuals.keep(chunk, run.offset, run.elements);
+      if (averages_all_) parameters_.update_average(chunk.place, run);
       continue;
     }
-    const ChunkParameters::Run& run = parameters_.run(index);
     const Source sum = {chunk.sum.data + run.offset * sizeof(float), DataType::kFloat32};
     parameters_.update(chunk.place, run, {&sum, 1}, hyper, trust);
     if (norms_) norms_->squares(index).parameters = parameters_.sum_of_squares(chunk.place, run);

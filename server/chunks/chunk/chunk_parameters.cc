@@ -3,17 +3,24 @@
 #include <cstring>
 
 namespace phub::server {
+namespace {
+
+// Returns the first of the two arrays of residuals, behind all other arrays of the state.
+float* residual_arrays(const JobLayout& layout, JobMemory& memory) {
+  if (!keeps_rack_rest(layout)) return nullptr;
+  return memory.optimizer_state() + (state_arrays(layout) - 1) * memory.arena.elements();
+}
+
+}  // namespace
 
 ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMemory> memory)
-    : memory_(std::move(memory)),
+    : residuals(residual_arrays(layout, *memory), memory->arena.elements()),
+      memory_(std::move(memory)),
       parameters_(memory_->parameters()),
       state_(memory_->optimizer_state()),
       average_(layout.ema_decay > 0.0
                    ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
                    : nullptr),
-      rack_rests_(keeps_rack_rest(layout)
-                      ? state_ + (state_arrays(layout) - 1) * memory_->arena.elements()
-                      : nullptr),
       average_share_(static_cast<float>(1.0 - layout.ema_decay)),
       state_stride_(memory_->arena.elements()),
       published_(memory_->published->data()),
@@ -79,9 +86,9 @@ void ChunkParameters::copy_to(JobCopy& copy, const ShardChunk& chunk) const {
   const std::size_t bytes = place.elements * sizeof(float);
   std::memcpy(copy.parameters_at(place.arena_offset), parameters_ + place.home, bytes);
   for (unsigned array = 0; state_ != nullptr && array < copy.state_arrays; ++array) {
-    const bool is_rest = rack_rests_ != nullptr && array + 1 == copy.state_arrays;
+    const bool is_rest = residuals.is_there() && array + 1 == copy.state_arrays;
     const float* const from =
-        is_rest ? rack_rest(chunk).data() : state_ + array * state_stride_ + place.home;
+        is_rest ? residuals.of(chunk).data() : state_ + array * state_stride_ + place.home;
     std::memcpy(copy.state_at(place.arena_offset, array), from, bytes);
   }
   copy.note_left_out(chunk.left_out);

@@ -1,15 +1,17 @@
 // A job's parameters on one core: what the rule updates, run by run, and what workers read.
 //
-// A run is a part of a chunk with one weight decay, and under rules lars and lamb of one key. Data
-// of a Shard; its core's thread only.
+// A run is a part of a chunk with one weight decay; under rules lars and lamb it is of one key.
+// Data of a Shard; its core's thread only.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/reduce.h"
+#include "server/chunks/chunk/rack_residuals.h"
 #include "server/chunks/chunk/shard_chunk.h"
 #include "server/job/memory.h"
 
@@ -24,15 +26,15 @@ class ChunkParameters {
   };
 
   ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMemory> memory);
-  // The core's next chunk. At set-up.
+  // Adds the core's next chunk and returns its place. At set-up.
   ChunkPlace add(const JobLayout& layout, const Chunk& chunk);
 
   const Run& run(std::uint32_t index) const { return runs_[index]; }
-  // Of a push of the chunk, and of a reply with it.
+  // Returns the bytes of a dense push of the chunk, or of a reply with it.
   std::uint32_t bytes(const ChunkPlace& place) const {
     return static_cast<std::uint32_t>(place.elements * size_of(wire_type_));
   }
-  // Where it is in the plan's arena, in bytes of the wire type.
+  // Returns where the chunk is in the plan's arena, in bytes of the wire type.
   std::uint64_t arena_bytes(const ChunkPlace& place) const {
     return place.arena_offset * size_of(wire_type_);
   }
@@ -43,7 +45,7 @@ class ChunkParameters {
     return kernels::sum_of_squares(parameters_ + place.home + run.offset, run.elements);
   }
 
-  // Before the runs of a chunk are updated.
+  // Is called before the runs of a chunk are updated.
   void begin_update(const ShardChunk& chunk) {
     if (is_adaptive_) find_step(chunk);
   }
@@ -53,59 +55,38 @@ class ChunkParameters {
     kernels::update(arguments(place, run, sources, hyper, trust));
     update_average(place, run);
   }
-  // The first pass of rule lamb: puts the direction where the sum is, and returns the sum of its
-  // squares. REQUIRES: begin_update.
+  // Makes the first pass of rule lamb: writes the direction where the sum is, and returns the sum
+  // of its squares. REQUIRES: begin_update.
   double direct(const ChunkPlace& place, const Run& run, float* sum, const Hyper& hyper) {
     const kernels::Source source{reinterpret_cast<const std::byte*>(sum), DataType::kFloat32};
     kernels::lamb_direction(arguments(place, run, {&source, 1}, hyper, 1.0F), sum);
     return kernels::sum_of_squares(sum, run.elements);
   }
-  // The same, and whether all new parameters are finite: kernels::update_and_look.
+  // Does the same as `update`. Returns whether all new parameters are finite.
   bool update_and_look(const ChunkPlace& place, const Run& run,
                        std::span<const kernels::Source> sources, const Hyper& hyper) {
     const bool finite = kernels::update_and_look(arguments(place, run, sources, hyper, 1.0F));
     update_average(place, run);
     return finite;
   }
-  // They are what is pushed; workers do not read them yet.
+  // Sets the chunk's parameters to those of a push. Workers do not read them before publish.
   void set(const ChunkPlace& place, const std::byte* push, DataType type);
   void publish(const ChunkPlace& place);
-  // Their moving average begins with them.
+  // Begins the moving average with the chunk's parameters.
   void begin_average(const ChunkPlace& place);
-  // rack_rest is what the rounds behind the chunk have kept back of this rack's sums. The round
-  // under way writes its own to next_rack_rest, which holds from end_rest on. REQUIRES:
-  // keeps_rack_rest of the job.
-  std::span<const float> rack_rest(const ShardChunk& chunk) const {
-    return {rack_rests_ + chunk.rest_side * state_stride_ + chunk.place.home, chunk.place.elements};
-  }
-  std::span<float> next_rack_rest(ShardChunk& chunk) {
-    chunk.has_next_rest = true;
-    return {rack_rests_ + (1 - chunk.rest_side) * state_stride_ + chunk.place.home,
-            chunk.place.elements};
-  }
-  // The run's update is left out: what it would have sent of the residual stays there.
-  void keep_rest(const ShardChunk& chunk, const Run& run) {
-    if (!chunk.has_next_rest) return;
-    float* const next = rack_rests_ + (1 - chunk.rest_side) * state_stride_ + chunk.place.home;
-    std::copy_n(rack_rest(chunk).data() + run.offset, run.elements, next + run.offset);
-  }
-  // The round is over.
-  static void end_rest(ShardChunk& chunk) {
-    if (!chunk.has_next_rest) return;
-    chunk.has_next_rest = false;
-    chunk.rest_side = 1 - chunk.rest_side;
-  }
-  // What workers read, where it comes from another rack, and that it is there.
+  // Returns where the chunk's parameters land when they come from another rack.
   std::byte* landing(const ChunkPlace& place) {
     return published_ + place.home * size_of(wire_type_);
   }
+  // Takes the parameters that have landed.
   void adopt(const ChunkPlace& place);
-  // The moving average takes a run's parameters, or all of a chunk's.
+  // Adds a run's parameters to the moving average, if there is one.
   void update_average(const ChunkPlace& place, const Run& run) {
     if (average_ == nullptr) return;
     const std::size_t offset = place.home + run.offset;
     kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_, run.elements);
   }
+  // Does the same with all runs of the chunk.
   void average_landed(const ChunkPlace& place);
 
   DataType wire_type() const { return wire_type_; }
@@ -113,6 +94,8 @@ class ChunkParameters {
 
   void copy_to(JobCopy& copy, const ShardChunk& chunk) const;
   void restore(const JobCopy& copy, const ChunkPlace& place);
+
+  RackResiduals residuals;  // the last two of the state's arrays; none: not keeps_rack_rest
 
  private:
   void find_step(const ShardChunk& chunk);
@@ -135,13 +118,12 @@ class ChunkParameters {
             .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
             .published_type = wire_type_};
   }
-  std::shared_ptr<JobMemory> memory_;  // where these three are
+  std::shared_ptr<JobMemory> memory_;  // has the arrays below
   float* parameters_;
   float* state_;              // null: the rule has none
-  float* average_;            // null: there is none; behind the rule's arrays
-  float* rack_rests_;         // null: nothing is kept back; the last two of the state's arrays
-  float average_share_;       // of new parameters in it
-  std::size_t state_stride_;  // elements from one array of it to the next
+  float* average_;            // behind the rule's arrays; null: there is none
+  float average_share_;       // weight of new parameters in the average
+  std::size_t state_stride_;  // elements from one array of the state to the next
   std::byte* published_;
   RuleKind rule_;
   bool is_adaptive_;

@@ -67,9 +67,8 @@ struct ShardChunk {
   bool is_for_racks = true;  // racks below have pushed for its last round, and are replied to
   std::uint32_t tree = 0;    // over racks
   std::uint32_t leader = 0;  // seat of the member whose hyper-parameters and first push hold
-  // A rack keeps residuals of its sums in two arrays. `rest_side` is the one of the rounds behind
-  // the chunk. `has_next_rest`: the round under way has written the other one, which holds when
-  // that round is over.
+  // The residual of its rack (rack_residuals.h). `rest_side` is the array of the rounds behind the
+  // chunk. `has_next_rest`: the round under way has written the other array.
   std::uint32_t rest_side = 0;
   bool has_next_rest = false;
 

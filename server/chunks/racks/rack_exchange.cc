@@ -53,7 +53,7 @@ void RackExchange::prepare(std::uint32_t slot, std::byte* sum, float loss_scale)
   }
   if (!compression_->keeps_back(slot)) return;
   compression_->keep_back({reinterpret_cast<float*>(sum), chunk.place.elements},
-                          parameters_.rack_rest(chunk), parameters_.next_rack_rest(chunk),
+                          parameters_.residuals.of(chunk), parameters_.residuals.next(chunk),
                           chunk.rounds);
 }
 
@@ -65,8 +65,8 @@ void RackExchange::write_up(std::uint32_t slot, ChunkSum& sum, PushSums& sums) {
     compression_->write_up(slot, {values, chunk.place.elements});
   } else if (type_ != DataType::kFloat32) {
     sums.merge(slot, sum, chunk.place.elements);
-    round(chunk, reinterpret_cast<float*>(sum.data), parameters_.rack_rest(chunk),
-          parameters_.next_rack_rest(chunk));
+    round(chunk, reinterpret_cast<float*>(sum.data), parameters_.residuals.of(chunk),
+          parameters_.residuals.next(chunk));
   } else {
     std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
     const std::size_t count = sums.sources(slot, sum, 0, sources);
