@@ -5,8 +5,6 @@
 #include <cstring>
 
 #include "common/base/check.h"
-#include "common/protocol/window_layout.h"
-#include "kernels/clip.h"
 
 namespace phub::server {
 namespace {
@@ -36,23 +34,17 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       averages_all_(!layout.rack.is_alone() && needs_whole_keys(layout.rule)),
       divides_(!layout.rack_compress.is_on() || layout.rack_local.is_on()),
       is_lamb_(layout.rule == RuleKind::kLamb),
-      clip_norm_(layout.clip_norm),
-      core_(core),
-      plan_(layout.plan),
-      ids_(plan_->core_chunks[layout.server_index][core]),
+      norm_(layout, core, chunks.size(), *parameters.memory()),
       finite_(chunks.size(), true),
       votes_(voters(layout), voted_on(chunks), (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
-  const Plan& plan = *plan_;
+  const Plan& plan = *layout.plan;
+  const std::vector<std::uint32_t>& ids = plan.core_chunks[layout.server_index][core];
   if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);
-  if (clips_over_servers(layout)) {
-    words_.emplace(layout.workers, chunks.size(), parameters.memory()->norm_line(core),
-                   norm_line_offset(plan, layout.server_index, core, size_of(layout.wire_type)));
-  }
-  for (std::uint32_t slot = 0; slot < ids_.size(); ++slot) {
-    const Chunk& chunk = plan.chunks[ids_[slot]];
+  for (std::uint32_t slot = 0; slot < ids.size(); ++slot) {
+    const Chunk& chunk = plan.chunks[ids[slot]];
     const bool continues_key = norms_ && plan.segments[chunk.first_segment].key_offset > 0;
-    const bool goes_on = clip_norm_ > 0.0F ? slot > 0 : continues_key;
-    PHUB_CHECK(!continues_key || (slot > 0 && ids_[slot - 1] + 1 == ids_[slot]),
+    const bool goes_on = norm_.is_on() ? slot > 0 : continues_key;
+    PHUB_CHECK(!continues_key || (slot > 0 && ids[slot - 1] + 1 == ids[slot]),
                "the plan has whole keys");
     if (!goes_on) groups_.push_back({.first_slot = slot, .first_key = norms_ ? norms_->keys() : 0});
     Group& group = groups_.back();
@@ -79,7 +71,7 @@ void DeferredUpdates::on_initialised(const ShardChunk& chunk) {
   }
 }
 
-// What is to be known of a chunk's sum, while it is hot.
+// Finds what the update has to know of a chunk's sum, while the sum is in the cache.
 void DeferredUpdates::look_at(std::uint32_t slot) {
   const ShardChunk& chunk = chunks_[slot];
   const auto* const sum = reinterpret_cast<const float*>(chunk.sum.data);
@@ -87,15 +79,13 @@ void DeferredUpdates::look_at(std::uint32_t slot) {
     const std::uint32_t first = chunk.place.first_run;
     for (std::uint32_t run = first; run < first + chunk.place.run_count; ++run) {
       const auto& [offset, elements, decay] = parameters_.run(run);
-      // With clipping the norm of all says whether they are finite.
+      // With clipping the norm of all gradients says whether they are finite.
       norms_->squares(run).gradients =
-          clip_norm_ > 0.0F ? 0.0 : kernels::sum_of_squares(sum + offset, elements);
+          norm_.is_on() ? 0.0 : kernels::sum_of_squares(sum + offset, elements);
     }
   }
-  if (clip_norm_ > 0.0F) {
-    const double squares = kernels::sum_of_squares(sum, chunk.place.elements);
-    words_ ? words_->set(slot, squares)
-           : parameters_.memory()->norms->set(chunk.rounds, ids_[slot], squares);
+  if (norm_.is_on()) {
+    norm_.set(slot, chunk.rounds, kernels::sum_of_squares(sum, chunk.place.elements));
   } else if (!norms_) {
     finite_[slot] = kernels::all_finite({chunk.sum.data, DataType::kFloat32}, chunk.place.elements);
   }
@@ -106,11 +96,9 @@ DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
   look_at(slot);
   Group& group = groups_[group_of_[slot]];
   ++group.summed;
-  if (clip_norm_ > 0.0F && group.summed == group.slots) {
-    words_ ? words_->ask() : parameters_.memory()->norms->post(chunks_[slot].rounds, core_);
-  }
+  if (norm_.is_on() && group.summed == group.slots) norm_.post(chunks_[slot].rounds);
   if (!is_due(group)) return Due::kLater;
-  if (group.slots > 1 || clip_norm_ > 0.0F || is_lamb_) {
+  if (group.slots > 1 || norm_.is_on() || is_lamb_) {
     due_.push(group_of_[slot]);
     return Due::kQueued;
   }
@@ -122,21 +110,6 @@ bool DeferredUpdates::is_due(const Group& group) const {
   if (group.summed < group.slots) return false;
   if (!waits_for_votes(group)) return true;
   return votes_.are_all() && chunks_[group.first_slot].rounds == votes_.round();
-}
-
-// Of all gradients of the job. REQUIRES: is_norm_known.
-double DeferredUpdates::take_squares(std::uint64_t round) {
-  if (!words_) return parameters_.memory()->norms->sum(round);
-  const double squares = words_->sum();
-  words_->end();
-  return squares;
-}
-
-// In the midst of a group it is.
-bool DeferredUpdates::is_norm_known() const {
-  if (front_.is_prepared) return true;
-  if (words_) return words_->is_known();
-  return parameters_.memory()->norms->is_whole(chunks_[groups_[due_.front()].first_slot].rounds);
 }
 
 VoteOutcome DeferredUpdates::vote(std::uint32_t worker, const Vote& vote) {
@@ -158,7 +131,7 @@ std::optional<std::uint32_t> DeferredUpdates::next_to_direct() {
   return group.first_slot + front_.directed;
 }
 
-// Its state has the update from here on, its parameters do not.
+// From here on the chunk's state has the update, but its parameters do not.
 void DeferredUpdates::direct(std::uint32_t slot) {
   const ShardChunk& chunk = chunks_[slot];
   const Hyper hyper = unscaled_hyper(chunk);
@@ -192,16 +165,14 @@ std::uint32_t DeferredUpdates::take_due() {
   return slot;
 }
 
-// The trust of the group's keys, or the clipping. From now on what is summed is the next round's: a
-// chunk that is updated and replied to may be pushed again before its neighbours are.
+// Finds the trust of the group's keys and the factor that clips. From now on sums are the next
+// round's: a chunk that was updated and replied to may be pushed again before its neighbours are.
 void DeferredUpdates::prepare(Group& group) {
   group.summed = 0;
   const ShardChunk& first = chunks_[group.first_slot];
   front_.clip = 1.0F;
   const float gradient_scale = unscaled_hyper(first).gradient_scale;
-  if (clip_norm_ > 0.0F) {
-    front_.clip = kernels::clip_coefficient(clip_norm_, take_squares(first.rounds), gradient_scale);
-  }
+  front_.clip = norm_.find_clip(first.rounds, gradient_scale);
   for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
     is_lamb_ ? norms_->look_at_gradients(key) : norms_->find_trust(key, gradient_scale);
   }
@@ -226,7 +197,7 @@ bool DeferredUpdates::update(std::uint32_t slot) {
   return is_whole;
 }
 
-// False: one of them was left out.
+// Updates the chunk's runs. False: one of them was left out.
 bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
   const Hyper hyper = unscaled_hyper(chunk);
   bool is_whole = true;
