@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace phub::server {
 
@@ -18,20 +17,16 @@ QuorumRounds::QuorumRounds(const RoundPolicy& policy, std::uint32_t workers, std
       waiting_(waiting),
       in_round_(chunks, workers),
       withheld_(chunks, workers),
-      lost_(1, workers),
-      present_(workers),
+      progress_(workers, chunks, policy.staleness != kAnyStaleness),
       bases_(chunks * workers),
-      pushes_(chunks * workers),
-      slowest_(policy.staleness != kAnyStaleness ? chunks : 0,
-               Slowest{.pushes = 0, .workers = workers}),
       turns_(policy.turns ? chunks : 0),
       released_(workers),
       late_(workers) {}
 
 QuorumRounds::Taken QuorumRounds::take(std::uint32_t slot, std::uint32_t worker,
                                        std::uint64_t rounds, float samples) {
-  const std::uint32_t pushes = pushes_[at(slot, worker)]++;
-  if (withholds_) policy_.turns ? end_turn(slot, worker) : leave_slowest(slot, pushes);
+  const std::uint32_t pushes = progress_.count(slot, worker);
+  if (withholds_) policy_.turns ? end_turn(slot, worker) : progress_.leave_slowest(slot, pushes);
   const std::uint32_t staleness = static_cast<std::uint32_t>(rounds) - bases_[at(slot, worker)];
   LateCounters& late = late_[worker];
   late.pushes[LateCounters::bucket(staleness)].add(1);
@@ -56,8 +51,8 @@ float QuorumRounds::weight_of(std::uint32_t staleness, float samples) const {
 }
 
 QuorumRounds::Standing QuorumRounds::standing(std::uint32_t slot, std::uint32_t pushes) const {
-  if (pushes < std::min(policy_.quorum, present_)) return Standing::kOpen;
-  const bool may_more_come = policy_.grace_ms > 0 && in_round_.size(slot) < present_;
+  if (pushes < std::min(policy_.quorum, progress_.present())) return Standing::kOpen;
+  const bool may_more_come = policy_.grace_ms > 0 && in_round_.size(slot) < progress_.present();
   return may_more_come ? Standing::kInGrace : Standing::kComplete;
 }
 
@@ -93,18 +88,17 @@ void QuorumRounds::start_all(std::uint32_t slot, std::uint64_t rounds) {
   waiting_.clear(slot);
 }
 
-// Of those who wait, who may go: who is in a round that goes on is passed over, and so is who was
-// too far ahead, until the slowest has moved. So a push is not paid for with a look at each worker
-// that waits.
+// Skips workers in a round that goes on, and those that were too far ahead until the slowest moves.
+// So a push does not look at every waiting worker.
 void QuorumRounds::release(std::uint32_t slot, std::uint64_t rounds) {
   released_count_ = 0;
   bool has_moved = false;
   if (withholds_) {
-    if (policy_.turns) {  // who has it may be computing
+    if (policy_.turns) {  // the worker whose turn it is may still be computing
       if (waiting_.contains(slot, turns_[slot])) reply_to(slot, turns_[slot], rounds);
       return;
     }
-    has_moved = std::exchange(slowest_[slot].has_moved, false);
+    has_moved = progress_.take_move(slot);
   }
   for (std::size_t i = 0; i < waiting_.words(); ++i) {
     std::uint64_t workers = waiting_.word(slot, i) & ~in_round_.word(slot, i);
@@ -119,8 +113,7 @@ void QuorumRounds::release(std::uint32_t slot, std::uint64_t rounds) {
 void QuorumRounds::release_or_withhold(std::uint32_t slot, std::uint32_t worker,
                                        std::uint64_t rounds) {
   ++looked_at_;
-  // Of two counts that may have wrapped.
-  if (withholds_ && pushes_[at(slot, worker)] - slowest_[slot].pushes > policy_.staleness) {
+  if (withholds_ && progress_.lead(slot, worker) > policy_.staleness) {
     if (withheld_.insert(slot, worker)) late_[worker].withheld.add(1);
     return;
   }
@@ -134,63 +127,29 @@ void QuorumRounds::reply_to(std::uint32_t slot, std::uint32_t worker, std::uint6
   released_[released_count_++] = worker;
 }
 
-// A worker has pushed the chunk, or is gone. REQUIRES: somebody is there.
+// Passes the turn on, if it is that of this worker, which has pushed the chunk or has left.
+// REQUIRES: a worker is present.
 void QuorumRounds::end_turn(std::uint32_t slot, std::uint32_t worker) {
   std::uint32_t& turn = turns_[slot];
   if (turn != worker) return;
   do {
     turn = turn + 1 < workers_ ? turn + 1 : 0;
-  } while (lost_.contains(0, turn));
+  } while (progress_.has_left(turn));
 }
 
 bool QuorumRounds::lose(std::uint32_t worker) {
-  if (!lost_.insert(0, worker)) return present_ > 0;
-  --present_;
-  for (std::uint32_t slot = 0; slot < bases_.size() / workers_; ++slot) {
+  const bool is_new = progress_.lose(worker);
+  const bool is_any_left = progress_.present() > 0;
+  if (!is_new) return is_any_left;
+  for (std::uint32_t slot = 0; slot < progress_.chunks(); ++slot) {
     waiting_.erase(slot, worker);
     in_round_.erase(slot, worker);
     withheld_.erase(slot, worker);
-    if (!withholds_ || present_ == 0) continue;
-    policy_.turns ? end_turn(slot, worker) : leave_slowest(slot, pushes_[at(slot, worker)]);
+    if (!withholds_ || !is_any_left) continue;
+    policy_.turns ? end_turn(slot, worker)
+                  : progress_.leave_slowest(slot, progress_.pushes(slot, worker));
   }
-  return present_ > 0;
-}
-
-std::uint32_t QuorumRounds::lowest() const {
-  std::uint32_t worker = 0;
-  while (lost_.contains(0, worker)) ++worker;
-  return worker;
-}
-
-std::uint32_t QuorumRounds::steps() const {
-  std::uint32_t steps = UINT32_MAX;
-  for (std::uint32_t slot = 0; slot < bases_.size() / workers_; ++slot) {
-    steps = std::min(steps, find_slowest(slot).pushes);
-  }
-  return bases_.empty() ? 0 : steps;
-}
-
-// A worker that had so many pushes of the chunk has more, or is gone. The last one of the slowest
-// makes others the slowest: they are found once for as many pushes as there are workers.
-void QuorumRounds::leave_slowest(std::uint32_t slot, std::uint32_t pushes) {
-  Slowest& slowest = slowest_[slot];
-  if (pushes == slowest.pushes && --slowest.workers == 0) slowest = find_slowest(slot);
-}
-
-// Of those who are there.
-QuorumRounds::Slowest QuorumRounds::find_slowest(std::uint32_t slot) const {
-  Slowest slowest{.pushes = 0, .workers = 0, .has_moved = true};
-  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
-    if (lost_.contains(0, worker)) continue;
-    const std::uint32_t pushes = pushes_[at(slot, worker)];
-    // Counts wrap: one is less if it is behind by less than half of them.
-    if (slowest.workers == 0 || static_cast<std::int32_t>(pushes - slowest.pushes) < 0) {
-      slowest.pushes = pushes;
-      slowest.workers = 0;
-    }
-    if (pushes == slowest.pushes) ++slowest.workers;
-  }
-  return slowest;
+  return is_any_left;
 }
 
 }  // namespace phub::server
