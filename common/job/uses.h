@@ -95,7 +95,7 @@ inline constexpr Use kRacksTogether{
     "racks", "racks without rack_local_steps",
     [](const JobSpec& job) { return !job.racks.empty() && !job.rack_local.is_on(); }};
 inline constexpr Use kShapedTogether{
-    "rack_shape", "rack_shape other than spread", [](const JobSpec& job) {
+    "rack_shape", "rack_shape other than spread, without rack_local_steps", [](const JobSpec& job) {
       return kRacksTogether.holds(job) && job.rack_shape != RackShape::kSpread;
     }};
 inline constexpr Use kShape{"rack_shape", "rack_shape", [](const JobSpec& job) {

@@ -55,6 +55,12 @@ Status Heartbeats::leavers() const {
   return {Code::kAborted, names + " left the job: no further round can complete"};
 }
 
+bool Heartbeats::has_left(std::uint32_t first, std::uint32_t end) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(left_,
+                             [&](std::uint32_t worker) { return worker >= first && worker < end; });
+}
+
 void Heartbeats::fail(const Status& status, std::size_t server) {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return;

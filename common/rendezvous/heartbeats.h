@@ -30,6 +30,8 @@ class Heartbeats {
 
   // A worker has left the job; rounds without it cannot complete. leavers() says who, as an error.
   bool someone_left() const { return someone_left_.load(std::memory_order_acquire); }
+  // Whether a worker with an index in [first, end) has.
+  bool has_left(std::uint32_t first, std::uint32_t end) const;
   Status leavers() const;
 
   // Asks the server now. Error: the job is over, and why; OK also where there is no reply.

@@ -53,7 +53,7 @@ PushResult Shard::on_push(const Push& push) {
   }
   // Only pushes that come twice can take every buffer, and a sum may need one.
   if (staging_.free() == 0) return refuse(PushResult::kDuplicate);
-  if (!is_worker && outer && chunk.initialised) return updates.add_difference(push);
+  if (!is_worker && outer && (chunk.initialised || restored_)) return updates.add_difference(push);
   if (!members.arrive(push.slot, push.worker)) {
     return refuse(members.rounds() ? PushResult::kTooEarly : PushResult::kDuplicate);
   }

@@ -81,7 +81,8 @@ void Dispatch::on_hyper(Connection& connection, const std::byte* data) {
   if (QuorumRounds* const rounds = shard.members.rounds()) {
     rounds->hypers.heard_from(connection.worker);
   }
-  if (shard.racks) replies_.pass_on_hyper(connection);
+  // Racks that make rounds by themselves have those of their own workers.
+  if (shard.racks && !shard.outer) replies_.pass_on_hyper(connection);
 }
 
 void Dispatch::on_vote(Connection& connection, const std::byte* data) {

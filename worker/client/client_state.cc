@@ -121,13 +121,26 @@ void Client::State::step_shared(KeyId key) {
 
 bool Client::State::hopeless() {
   if (options.stop.stop_requested() || heartbeat->failed()) return true;
-  if (!heartbeat->someone_left()) return false;
+  if (!heartbeat->someone_left() || goes_on_without_leavers()) return false;
   // Replies to rounds that the leaver took part in are under way, for long where another rack's
   // uplink is slow; later rounds never complete.
   const auto now = std::chrono::steady_clock::now();
   const std::uint64_t received = links->exchange().bytes_received();
   if (std::exchange(bytes_received, received) != received) last_bytes = now;
   return now - std::max(wait_start, last_bytes) > kLeaveGrace;
+}
+
+// Only workers of other racks have left, and rounds up to the next exchange need nothing of them.
+bool Client::State::goes_on_without_leavers() const {
+  if (!options.job.rack_local.is_on()) return false;
+  const std::uint32_t own = membership.joined.front().worker_index;
+  std::uint32_t first = 0;
+  for (const RackSpec& rack : options.job.racks) {
+    const std::uint32_t end = first + rack.workers;
+    if (own < end) return !heartbeat->has_left(first, end);
+    first = end;
+  }
+  return false;
 }
 
 void Client::State::begin_wait(std::optional<KeyId> key) {
@@ -170,6 +183,7 @@ Result<bool> Client::State::wait_slice(std::optional<KeyId> key, std::chrono::mi
                                                       .key = key,
                                                       .owes_vote = pushes.any()});
       failure = timeout.message();
+      if (heartbeat->someone_left()) return heartbeat->leavers();
       return timeout;
     }
   }

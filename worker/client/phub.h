@@ -186,10 +186,11 @@ class Client {
   // Sets the hyper-parameters of the rounds whose pushes follow. Only worker 0's count; with
   // job.rack_local, in each rack those of its first worker. A gradient_scale of 0 or 1 / workers is
   // a mean, with a quorum over the pushes of each round, with job.rack_local over the rack's
-  // workers. Any other one multiplies the sum. With a quorum, a round without worker 0 uses the last
-  // hyper-parameters that worker 0 set. Until worker 0 has set or pushed any, the round uses another
-  // worker's. A dropped push of worker 0 changes later rounds only. After worker 0 has left, the
-  // lowest remaining worker's count, once it has set some. REQUIRES: every push has been waited for.
+  // workers. Any other one multiplies the sum. With a quorum, a round without worker 0 uses the
+  // last hyper-parameters that worker 0 set. Until worker 0 has set or pushed any, the round uses
+  // another worker's. A dropped push of worker 0 changes later rounds only. After worker 0 has
+  // left, the lowest remaining worker's count, once it has set some. REQUIRES: every push has been
+  // waited for.
   Status set_hyper(const Hyper& hyper);
   // Sets the images or tokens in each of this worker's pushes that follow, for a job whose rounds
   // weigh pushes by samples. 1 until it is called. From kSamplesMin to kSamplesMax. REQUIRES: as
@@ -210,9 +211,10 @@ class Client {
   // Worker 0 chooses it, step `steps + ahead`, and waits here until all others know it, a second or
   // two. It stops at once when the job has ended or a worker has left, and after options.timeout.
   // `ahead`: how many further steps the others may ask about while worker 0 waits. It is 2 where
-  // each step needs every worker's push of the step before. With a quorum or one worker nobody
-  // waits: each worker stops at once. If nobody calls is_last, the job goes on, and a server that
-  // stops ends it at its deadline. REQUIRES: register_keys succeeded.
+  // each step needs every worker's push of the step before. With job.rack_local the last step ends
+  // with an exchange of racks, at most `ahead` + 2 * job.rack_local.steps later. With a quorum or
+  // one worker nobody waits: each worker stops at once. If nobody calls is_last, the job goes on,
+  // and a server that stops ends it at its deadline. REQUIRES: register_keys succeeded.
   Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead = 2);
   // The last step, once it is agreed. Nothing: not yet, or the job has a quorum or one worker.
   std::optional<std::uint64_t> last_step() const;

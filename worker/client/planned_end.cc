@@ -14,6 +14,14 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTellTimeout{1000};
 constexpr milliseconds kAskPause{20};
 
+// Returns the last step of a job whose worker 0 has made `steps`. Another rack may be ahead by the
+// rounds from one exchange to the next. The job then ends with an exchange.
+std::uint64_t last_step_of(const JobSpec& job, std::uint64_t steps, std::uint32_t ahead) {
+  if (!job.rack_local.is_on()) return steps + ahead;
+  const std::uint64_t apart = job.rack_local.steps;
+  return (steps + ahead + apart + apart - 1) / apart * apart;
+}
+
 }  // namespace
 
 Status Client::end(const std::string& reason) {
@@ -38,7 +46,7 @@ Result<bool> Client::is_last(std::uint64_t steps, std::uint32_t ahead) {
   if (state_->options.job.workers == 1 || !state_->options.job.rounds.waits_for_all()) return true;
   if (end.last_step() != 0) return steps >= end.last_step();
   if (worker_index() != 0) return false;
-  end.propose(steps + ahead);
+  end.propose(last_step_of(state_->options.job, steps, ahead));
   // Others say that they know it by their heartbeats, one a second at least.
   const auto deadline = std::chrono::steady_clock::now() + state_->options.timeout;
   client::Rendezvous& first = *state_->membership.servers.front();

@@ -15,6 +15,7 @@ RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
       core_(core),
       type_(layout.rack_wire_type),
       leaves_out_(layout.loss_scale.kind == LossScaling::kVoted && !layout.rack_local.is_on()),
+      expects_differences_(layout.rack_local.is_on() && layout.initial != nullptr),
       chunks_(chunks),
       parameters_(parameters),
       staging_(staging) {

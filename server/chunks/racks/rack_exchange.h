@@ -6,6 +6,7 @@
 // Data of a Shard; its core's thread only. Nothing allocates after it is made.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,7 +39,8 @@ class RackExchange {
   bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
     if (slot >= chunks_.size()) return false;
     const std::uint32_t whole = sum_bytes(chunks_[slot]);
-    return bytes == whole || (bytes < whole && combines(chunks_[slot]));
+    if (bytes == whole) return true;
+    return bytes < whole && (combines(chunks_[slot]) || expects_differences_);
   }
   // kAccepted: `sum` has it in fp32. Else what is wrong with it. The push's buffer is given back or
   // is the sum's.
@@ -60,6 +62,16 @@ class RackExchange {
   // `sum`: of all racks; empty: the update is left out.
   void write_down(std::uint32_t slot, const Hyper& hyper, std::span<const float> sum) {
     compression_->write_down(slot, hyper, sum);
+  }
+  // Racks that make rounds by themselves change their parameters while initial ones are on their
+  // way down. Copies these to where they are sent from.
+  void keep_initial(std::uint32_t slot) {
+    std::ranges::copy(parameters_.published(chunks_[slot].place), outgoing(chunks_[slot]));
+  }
+  // Returns what keep_initial copied.
+  std::span<const std::byte> initial(std::uint32_t slot) const {
+    const ChunkPlace& place = chunks_[slot].place;
+    return {outgoing(chunks_[slot]), parameters_.published(place).size()};
   }
   // What racks below are replied to with; empty: new parameters.
   std::span<const std::byte> reply_below(std::uint32_t slot) const {
@@ -87,6 +99,9 @@ class RackExchange {
   const std::uint32_t core_;
   const DataType type_;    // of what other racks push and are pushed
   const bool leaves_out_;  // rounds, by votes
+  // Restored racks that make rounds by themselves: one that is ahead pushes its difference before
+  // this one has begun.
+  const bool expects_differences_;
   std::vector<ShardChunk>& chunks_;
   ChunkParameters& parameters_;
   BufferPool& staging_;

@@ -253,7 +253,7 @@ class PhubctlTest(unittest.TestCase):
             return done.stdout
         shown = fields()
         self.assertRegex(shown, r"\nrounds\.quorum +a whole number")
-        self.assertRegex(shown, r"\nclip_norm +racks +which do not know the norm of all keys +leave one of the two out\n")
+        self.assertRegex(shown, r"\nclip_norm +racks without rack_local_steps +which do not know the norm of all keys +leave one out")
         listed = json.loads(fields("--json"))
         self.assertIn({"name": "checksums", "takes": "true or false"}, listed["fields"])
         with Daemon() as daemon:  # each can be set, to what it is anyway
