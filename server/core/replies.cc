@@ -154,9 +154,7 @@ std::size_t Replies::take_replies(Connection& connection, std::span<Write> write
   while (count < writes.size() && !connection.replies.empty()) {
     const std::uint32_t slot = connection.replies.pop_min();
     const ShardChunk& chunk = job.shard.chunk(slot);
-    const bool is_kept = connection.role == PeerRole::kRackBelow && job.shard.outer;
-    const auto payload = is_kept ? job.shard.exchange->initial(slot)
-                                 : job.shard.updates.parameters.published(chunk.place);
+    const auto payload = job.shard.updates.parameters.published(chunk.place);
     job.times.replying(slot, now, turns_.rate());
     writes[count++] = {.data = payload.data(),
                        .bytes = static_cast<std::uint32_t>(payload.size()),

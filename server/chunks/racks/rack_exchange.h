@@ -40,7 +40,7 @@ class RackExchange {
     if (slot >= chunks_.size()) return false;
     const std::uint32_t whole = sum_bytes(chunks_[slot]);
     if (bytes == whole) return true;
-    return bytes < whole && (combines(chunks_[slot]) || expects_differences_);
+    return bytes < whole && (combines(chunks_[slot]) || (is_local_ && is_restored_));
   }
   // kAccepted: `sum` has it in fp32. Else what is wrong with it. The push's buffer is given back or
   // is the sum's.
@@ -68,14 +68,11 @@ class RackExchange {
   void keep_initial(std::uint32_t slot) {
     std::ranges::copy(parameters_.published(chunks_[slot].place), outgoing(chunks_[slot]));
   }
-  // Returns what keep_initial copied.
-  std::span<const std::byte> initial(std::uint32_t slot) const {
-    const ChunkPlace& place = chunks_[slot].place;
-    return {outgoing(chunks_[slot]), parameters_.published(place).size()};
-  }
   // What racks below are replied to with; empty: new parameters.
   std::span<const std::byte> reply_below(std::uint32_t slot) const {
-    return compression_ ? compression_->outgoing(slot) : std::span<const std::byte>();
+    if (!compression_) return {};
+    const auto sum = compression_->outgoing(slot);
+    return sum.empty() && is_local_ ? initial(slot) : sum;
   }
   // Whether such a reply of the rack above may have `bytes`: a Hyper, and a sum or none.
   bool may_reply(const ShardChunk& chunk, std::size_t bytes) const {
@@ -91,6 +88,11 @@ class RackExchange {
   bool replies_land_unseen = false;
 
  private:
+  // What keep_initial copied.
+  std::span<const std::byte> initial(std::uint32_t slot) const {
+    const ChunkPlace& place = chunks_[slot].place;
+    return {outgoing(chunks_[slot]), parameters_.published(place).size()};
+  }
   void round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
              std::span<float> next) const;
   std::byte* outgoing(const ShardChunk& chunk) const { return memory_->rack_sum(chunk.place.home); }
@@ -99,9 +101,10 @@ class RackExchange {
   const std::uint32_t core_;
   const DataType type_;    // of what other racks push and are pushed
   const bool leaves_out_;  // rounds, by votes
-  // Restored racks that make rounds by themselves: one that is ahead pushes its difference before
-  // this one has begun.
-  const bool expects_differences_;
+  const bool is_local_;    // racks make rounds by themselves
+  // The parameters were there before the first round. A local rack that is ahead then pushes its
+  // difference before this one has begun.
+  const bool is_restored_;
   std::vector<ShardChunk>& chunks_;
   ChunkParameters& parameters_;
   BufferPool& staging_;
