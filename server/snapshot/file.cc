@@ -197,7 +197,10 @@ Result<std::uint64_t> snapshot_bytes(const SnapshotHead& head, const Plan& plan,
                                      std::uint32_t server_index) {
   SnapshotHead longest = head;
   longest.round = kNumberMax;
-  if (head.spec.loss_scale.kind == LossScaling::kVoted) longest.left_out = kNumberMax;
+  // Votes leave out rounds, and so do norms that are not finite.
+  const bool may_leave_out =
+      head.spec.loss_scale.kind == LossScaling::kVoted || head.spec.clip_norm > 0.0F;
+  if (may_leave_out) longest.left_out = kNumberMax;
   longest.core_load_bytes.assign(plan.core_chunks[server_index].size(), kNumberMax);
   PHUB_ASSIGN_OR_RETURN(const SnapshotParts parts, parts_of(longest, nullptr, plan, server_index));
   return safetensors_bytes(parts.tensors, parts.metadata);

@@ -52,6 +52,25 @@ TEST_CASE("a job of 100,000 keys is written, listed and restored in one go") {
   CHECK(*expected < info->bytes + 1000);
 }
 
+TEST_CASE("the room for a snapshot has that of the number of rounds that were left out") {
+  const bool votes = GENERATE(true, false);
+  Example example;
+  if (votes) example.spec.loss_scale = {LossScaling::kVoted, 1.0F};
+  if (!votes) example.spec.clip_norm = 1.0F;
+  auto copy = std::move(*JobCopy::create(example.plan(), 0, 1));
+  copy->round = 1'000'000'000'000'000'000;
+  copy->note_left_out(copy->round / 10);
+  for (const Chunk& chunk : example.plan().chunks) Example::fill(*copy, chunk);
+  example.copied.copy = copy;
+  const TemporaryDirectory folder;
+  const auto info = store_in(folder.path / "s", 1)->write(example.spec, example.copied);
+  REQUIRE(info);
+  SnapshotHead head = example.head();
+  head.tenant = "default";
+  head.created = info->created;
+  CHECK(snapshot_bytes(head, example.plan(), 0).value() >= info->bytes);
+}
+
 TEST_CASE("what could not be read back is refused before a byte is written") {
   Example example;
   example.spec.keys.clear();
