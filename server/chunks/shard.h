@@ -75,13 +75,8 @@ class Shard {
     const auto [slot, result] = rack_rounds->take_held();
     return {slot, stop_if_it_ends(result)};
   }
-  // Returns the place for a reply of the rack that is member `seat` to the chunk's sum. Null: no
-  // reply of `bytes` bytes is due from there. REQUIRES: bytes > 0.
-  std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
-    return rack_rounds->place_of_reply(seat, slot, bytes);
-  }
-  // Takes the reply `data`, which may be at place_of_reply already. Returns kCompleted, kDeferred,
-  // kUpdatesDue, or what is wrong. Gives its staging buffer back.
+  // Takes the reply `data` of the rack above, which may be at rack_rounds->place_of_reply already.
+  // Returns kCompleted, kDeferred, kUpdatesDue, or what is wrong. Gives its staging buffer back.
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   const ShardChunk& chunk(std::uint32_t slot) const { return updates.chunks[slot]; }

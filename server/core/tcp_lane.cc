@@ -73,7 +73,8 @@ namespace {
 std::byte* place_for_rack(Connection& connection, std::uint32_t immediate, std::uint32_t bytes) {
   Shard& shard = connection.job->shard;
   if (connection.role == PeerRole::kRackAbove) {
-    return shard.place_of_reply(connection.worker, wire::reply_slot_of(immediate), bytes);
+    return shard.rack_rounds->place_of_reply(connection.worker, wire::reply_slot_of(immediate),
+                                             bytes);
   }
   const bool is_right = shard.exchange->may_push(wire::slot_of(immediate), bytes);
   return is_right ? connection.job->staging->take_for_push() : nullptr;

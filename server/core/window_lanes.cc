@@ -27,7 +27,7 @@ std::byte* WindowLane::place_of_reply(const Connection& connection, std::uint32_
                                       std::uint32_t bytes) {
   Shard& shard = connection.job->shard;
   const std::uint32_t slot = wire::reply_slot_of(immediate);
-  std::byte* const place = shard.place_of_reply(connection.worker, slot, bytes);
+  std::byte* const place = shard.rack_rounds->place_of_reply(connection.worker, slot, bytes);
   if (place == nullptr || connection.window == nullptr) return place;
   return connection.window + shard.updates.replies.offset_here(slot);
 }

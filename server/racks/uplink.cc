@@ -161,8 +161,8 @@ void Uplink::begin_pulse(Other& other) {
       [this, rack = other.name, address = other.address](const Result<client::Beat>& last) {
         state_.fail(last ? over_there(rack, last->reason)
                          : Status(Code::kUnavailable,
-                                  fmt::format("rack {} ({}) was lost: no reply for {} ms", rack,
-                                              address, options_.heartbeat_deadline.count())));
+                                  fmt::format("rack {} ({}) is lost: it did not reply for {} ms",
+                                              rack, address, options_.heartbeat_deadline.count())));
       });
   if (state_.told_complete()) other.pulse->tell_complete();
 }

@@ -33,7 +33,8 @@ Status make_folder(const std::string& folder) {
   return errno_status("state_folder: cannot make " + folder, Code::kPermissionDenied);
 }
 
-// Of a process that was killed. REQUIRES: the database is open, so no other process works here.
+// Removes what a killed process left. REQUIRES: the database is open, so no other process works
+// here.
 void remove_unfinished_files(const std::string& folder) {
   if (folder.empty()) return;
   std::error_code error;

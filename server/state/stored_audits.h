@@ -47,7 +47,8 @@ class AuditShares {
 
   std::int64_t total() const { return total_; }
 
-  // Who has most; of several the last by name. REQUIRES: there is a record.
+  // Returns the principal with the most records; of equals the last by name. REQUIRES: there is a
+  // record.
   const std::string& largest() const { return by_count_.rbegin()->second; }
   std::int64_t largest_count() const { return by_count_.rbegin()->first; }
 

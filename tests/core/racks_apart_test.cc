@@ -154,4 +154,101 @@ TEST_CASE("an average stays in a round that its rack leaves out by itself", "[ra
   CHECK((rig.average(0, chunk) == before));
 }
 
+namespace {
+
+// Three racks of a worker each. The test itself plays the third, for chunks that end in rack 0.
+struct LocalBeset {
+  LocalBeset() : rig(options()) {
+    while (rig.root(rig.plan->chunks[slot]) != 0) ++slot;
+    zeros.resize(rig.plan->chunks[slot].elements * sizeof(float));
+    draw_apart(rig, 0);
+    rig.push(0, slot);
+    rig.push(1, slot);
+    rig.push_as_stranger(slot, zeros);
+    run();
+  }
+  static RacksOptions options() {
+    RacksOptions all = apart(3);
+    all.workers = {1, 1, 1};
+    all.has_stranger = true;
+    return all;
+  }
+  void run() {
+    for (int i = 0; i < 200; ++i) rig.run_once();
+  }
+  bool has_ended(server::Drop cause) {
+    return rig.job(0).shard.stopped() && rig.core(0).drops().value(cause) == 1 &&
+           rig.job(0).staging->in_use() == 0;
+  }
+
+  RacksRig rig;
+  std::uint32_t slot = 0;
+  std::vector<std::byte> zeros;
+};
+
+}  // namespace
+
+TEST_CASE("a rack that is ahead waits with its difference, and may not push a second", "[racks]") {
+  LocalBeset beset;
+  REQUIRE(beset.rig.job(0).shard.chunk(beset.slot).initialised);
+  beset.rig.push_as_stranger(beset.slot, beset.zeros);
+  beset.run();
+  CHECK_FALSE(beset.rig.job(0).shard.stopped());
+  SECTION("the exchange ends when all are there") {
+    for (int round = 0; round < 3; ++round) {
+      beset.rig.push(0, beset.slot);
+      beset.rig.push(1, beset.slot);
+      beset.run();
+    }
+    CHECK_FALSE(beset.rig.job(0).shard.stopped());
+    CHECK(beset.rig.job(0).shard.chunk(beset.slot).rounds == 4);
+    CHECK(beset.rig.job(1).shard.chunk(beset.slot).rounds == 4);
+    CHECK(beset.rig.job(0).staging->in_use() == 0);
+  }
+  SECTION("a second one ends the job") {
+    beset.rig.push_as_stranger(beset.slot, beset.zeros);
+    beset.run();
+    CHECK(beset.rig.job(0).shard.stopped());
+    CHECK(beset.rig.core(0).drops().value(server::Drop::kDuplicatePush) == 1);
+  }
+}
+
+TEST_CASE("differences of wrong lengths, or that are none, end their job", "[racks]") {
+  const auto [bytes, cause] =
+      GENERATE(table<std::size_t, server::Drop>({{1, server::Drop::kBadSparse},
+                                                 {7, server::Drop::kBadSparse},
+                                                 {5000, server::Drop::kBadLength}}));
+  INFO(bytes);
+  LocalBeset beset;
+  const std::vector<std::byte> wrong(bytes);
+  beset.rig.push_as_stranger(beset.slot, wrong);
+  beset.run();
+  CHECK(beset.has_ended(cause));
+}
+
+TEST_CASE("another rack does not vote where racks make their own rounds", "[racks]") {
+  RacksOptions options = LocalBeset::options();
+  options.loss_scale.kind = LossScaling::kVoted;
+  RacksRig rig(options);
+  const Vote vote{.loss_scale = 1.0F};
+  rig.push_as_stranger(wire::kVoteSlot, std::as_bytes(std::span(&vote, 1)));
+  for (int i = 0; i < 200; ++i) rig.run_once();
+  CHECK(rig.job(0).shard.stopped());
+  CHECK(rig.core(0).drops().value(server::Drop::kBadVote) == 1);
+}
+
+TEST_CASE("a job that is lost or detached in an exchange leaves nothing", "[racks]") {
+  LocalBeset beset;
+  for (int round = 0; round < 3; ++round) {  // the last one waits for rack 2
+    beset.rig.push(0, beset.slot);
+    beset.rig.push(1, beset.slot);
+    beset.run();
+  }
+  CHECK(beset.rig.job(0).shard.chunk(beset.slot).is_ahead());
+  CHECK(beset.rig.job(0).shard.updates.copying.rounds_max() == 4);
+  beset.rig.core(0).lose(&beset.rig.job(0), 0, "a test");
+  beset.run();
+  CHECK(beset.rig.job(0).shard.stopped());
+}
+
 }  // namespace phub

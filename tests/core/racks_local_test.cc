@@ -122,6 +122,24 @@ void check_racks(RacksRig& rig, const LocalModel& model) {
   }
 }
 
+// Each rack votes at the scale that its gradients have. `scales`: as LocalModel::round has them.
+void vote_scales(RacksRig& rig, const std::vector<float>& scales) {
+  rig.for_each([&](std::uint32_t rack, RacksWorker& worker) {
+    const bool is_against = scales[rack] == 0.0F && &worker == &rig.worker(rack, 0);
+    worker.vote = {.loss_scale = scales[rack] == 0.0F ? 2.0F : 0.25F / scales[rack],
+                   .overflow = is_against ? 1U : 0U};
+    worker.send(&worker.vote, sizeof(Vote),
+                wire::immediate(wire::kVoteSlot, RacksRig::epoch(rack)));
+  });
+}
+
+// The first round brings the initial values, which the model takes too.
+void begin(RacksRig& rig, LocalModel& model) {
+  draw_local(rig, 0);
+  rig.round();
+  model.initialise(rig.worker(0, 0).gradients);
+}
+
 bool are_equal(RacksRig& rig) {
   bool are_same = true;
   rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
@@ -149,9 +167,7 @@ TEST_CASE("racks that make rounds by themselves have one process's bits, by each
   INFO(name_of(shape));
   RacksRig rig(local(RuleKind::kMomentum, shape));
   LocalModel model(rig);
-  draw_local(rig, 0);
-  rig.round();
-  model.initialise(rig.worker(0, 0).gradients);
+  begin(rig, model);
   for (int round = 1; round < 11; ++round) {
     const std::uint64_t before = bytes_between(rig);
     draw_local(rig, round);
@@ -174,9 +190,7 @@ TEST_CASE("racks that make rounds by themselves vote by themselves", "[racks]") 
   options.loss_scale = {LossScaling::kVoted, 1.0F};
   RacksRig rig(options);
   LocalModel model(rig);
-  draw_local(rig, 0);
-  rig.round();
-  model.initialise(rig.worker(0, 0).gradients);
+  begin(rig, model);
   for (int round = 1; round < 11; ++round) {
     INFO("round " << round);
     // Each rack leaves out rounds of its own, also such as end with an exchange.
@@ -185,15 +199,7 @@ TEST_CASE("racks that make rounds by themselves vote by themselves", "[racks]") 
       const bool is_left_out = (round + rack) % 4 == 3;
       scales.push_back(is_left_out ? 0.0F : std::ldexp(0.25F, -((round + rack) % 3)));
     }
-    const auto vote = [&] {
-      rig.for_each([&](std::uint32_t rack, RacksWorker& worker) {
-        const bool is_against = scales[rack] == 0.0F && &worker == &rig.worker(rack, 0);
-        worker.vote = {.loss_scale = scales[rack] == 0.0F ? 2.0F : 0.25F / scales[rack],
-                       .overflow = is_against ? 1U : 0U};
-        worker.send(&worker.vote, sizeof(Vote),
-                    wire::immediate(wire::kVoteSlot, RacksRig::epoch(rack)));
-      });
-    };
+    const auto vote = [&] { vote_scales(rig, scales); };
     draw_local(rig, round);
     if (votes_first) vote();
     rig.push_all();
@@ -215,9 +221,7 @@ TEST_CASE("racks that make rounds by themselves clip by their own norms", "[rack
   options.clip_norm = kNorm;
   RacksRig rig(options);
   LocalModel model(rig);
-  draw_local(rig, 0);
-  rig.round();
-  model.initialise(rig.worker(0, 0).gradients);
+  begin(rig, model);
   for (int round = 1; round < 8; ++round) {
     draw_local(rig, round);
     rig.round();
@@ -316,107 +320,6 @@ TEST_CASE("a job whose racks make rounds by themselves goes on from copies as it
       REQUIRE(restored.worker(rack, 0).parameters == straight.worker(rack, 0).parameters);
     }
   }
-}
-
-namespace {
-
-// Three racks of a worker each. The test itself plays the third, for chunks that end in rack 0.
-struct LocalBeset {
-  LocalBeset() : rig(options()) {
-    while (rig.root(rig.plan->chunks[slot]) != 0) ++slot;
-    zeros.resize(rig.plan->chunks[slot].elements * sizeof(float));
-    draw_local(rig, 0);
-    rig.push(0, slot);
-    rig.push(1, slot);
-    rig.push_as_stranger(slot, zeros);
-    run();
-  }
-  static RacksOptions options() {
-    RacksOptions all = local(RuleKind::kMomentum);
-    all.workers = {1, 1, 1};
-    all.has_stranger = true;
-    return all;
-  }
-  void run() {
-    for (int i = 0; i < 200; ++i) rig.run_once();
-  }
-  bool has_ended(server::Drop cause) {
-    return rig.job(0).shard.stopped() && rig.core(0).drops().value(cause) == 1 &&
-           rig.job(0).staging->in_use() == 0;
-  }
-
-  RacksRig rig;
-  std::uint32_t slot = 0;
-  std::vector<std::byte> zeros;
-};
-
-}  // namespace
-
-TEST_CASE("a rack that is ahead waits with its difference, and may not push a second", "[racks]") {
-  LocalBeset beset;
-  REQUIRE(beset.rig.job(0).shard.chunk(beset.slot).initialised);
-  beset.rig.push_as_stranger(beset.slot, beset.zeros);
-  beset.run();
-  CHECK_FALSE(beset.rig.job(0).shard.stopped());
-  SECTION("the exchange ends when all are there") {
-    for (int round = 0; round < 3; ++round) {
-      beset.rig.push(0, beset.slot);
-      beset.rig.push(1, beset.slot);
-      beset.run();
-    }
-    CHECK_FALSE(beset.rig.job(0).shard.stopped());
-    CHECK(beset.rig.job(0).shard.chunk(beset.slot).rounds == 4);
-    CHECK(beset.rig.job(1).shard.chunk(beset.slot).rounds == 4);
-    CHECK(beset.rig.job(0).staging->in_use() == 0);
-  }
-  SECTION("a second one ends the job") {
-    beset.rig.push_as_stranger(beset.slot, beset.zeros);
-    beset.run();
-    CHECK(beset.rig.job(0).shard.stopped());
-    CHECK(beset.rig.core(0).drops().value(server::Drop::kDuplicatePush) == 1);
-  }
-}
-
-TEST_CASE("differences of wrong lengths, or that are none, end their job", "[racks]") {
-  const auto [bytes, cause] =
-      GENERATE(table<std::size_t, server::Drop>({{1, server::Drop::kBadSparse},
-                                                 {7, server::Drop::kBadSparse},
-                                                 {5000, server::Drop::kBadLength}}));
-  INFO(bytes);
-  LocalBeset beset;
-  const std::vector<std::byte> wrong(bytes);
-  beset.rig.push_as_stranger(beset.slot, wrong);
-  beset.run();
-  CHECK(beset.has_ended(cause));
-}
-
-TEST_CASE("another rack neither votes nor tells a norm where racks make their own rounds",
-          "[racks]") {
-  RacksOptions options = LocalBeset::options();
-  const bool votes = GENERATE(false, true);
-  options.loss_scale.kind = votes ? LossScaling::kVoted : LossScaling::kNone;
-  RacksRig rig(options);
-  const Vote vote{.loss_scale = 1.0F};
-  const double norm = 1.0;
-  votes ? rig.push_as_stranger(wire::kVoteSlot, std::as_bytes(std::span(&vote, 1)))
-        : rig.push_as_stranger(wire::kNormSlot, std::as_bytes(std::span(&norm, 1)));
-  for (int i = 0; i < 200; ++i) rig.run_once();
-  CHECK(rig.job(0).shard.stopped());
-  CHECK(rig.core(0).drops().value(votes ? server::Drop::kBadVote : server::Drop::kBadNorm) == 1);
-}
-
-TEST_CASE("a job that is lost or detached in an exchange leaves nothing", "[racks]") {
-  LocalBeset beset;
-  for (int round = 0; round < 3; ++round) {  // the last one waits for rack 2
-    beset.rig.push(0, beset.slot);
-    beset.rig.push(1, beset.slot);
-    beset.run();
-  }
-  CHECK(beset.rig.job(0).shard.chunk(beset.slot).is_ahead());
-  CHECK(beset.rig.job(0).shard.updates.copying.rounds_max() == 4);
-  beset.rig.core(0).lose(&beset.rig.job(0), 0, "a test");
-  beset.run();
-  CHECK(beset.rig.job(0).shard.stopped());
 }
 
 }  // namespace phub

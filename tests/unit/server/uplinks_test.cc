@@ -262,7 +262,7 @@ TEST_CASE("a rack that stands is lost by its own deadline, and says its name") {
   LonelyServer server(racks_with(others));
   REQUIRE(server.uplinks.open(server.job_of(1)).ok());
   CHECK(server.events.wait_for_end() ==
-        "rack b (" + others[0]->address + ") was lost: no reply for 500 ms");
+        "rack b (" + others[0]->address + ") is lost: it did not reply for 500 ms");
 }
 
 TEST_CASE(
