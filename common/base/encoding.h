@@ -39,6 +39,8 @@ struct RackCompress {
   bool operator==(const RackCompress&) const = default;
 };
 
+inline constexpr std::uint32_t kRackWaitMs = 250;
+
 // DiLoCo of Douillard et al. (arXiv 2311.08105), with racks as learners: after `steps` rounds a
 // rack pushes its difference from the parameters that all racks had together last. Their mean is
 // the gradient of a step of Nesterov's momentum on these parameters, with which all racks go on.
@@ -46,7 +48,11 @@ struct RackLocal {
   std::uint32_t steps = 0;     // 0 or 1: racks exchange each round's sums
   float learning_rate = 0.7F;  // of the outer step
   float momentum = 0.5F;       // the same; DiLoCo's 0.9 diverges with tens of steps
+  std::uint32_t quorum = 0;    // racks whose differences make an outer step; 0: all wait for all
+  std::uint32_t wait_ms = kRackWaitMs;  // with a quorum: how long racks wait for an outer step
 
+  // Racks go on by themselves when others are late.
+  bool goes_on() const { return quorum > 0; }
   bool is_on() const { return steps > 1; }
   bool operator==(const RackLocal&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "common/job/bounds.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -63,8 +64,27 @@ Status check_rounds(const JobSpec& spec) {
     return invalid("rounds.quorum: {} is not below workers, {}; leave it out to wait for all",
                    rounds.quorum, spec.workers);
   }
+  std::uint32_t most = 0;  // workers of a rack
+  for (const RackSpec& rack : spec.racks) most = std::max(most, rack.workers);
+  if (spec.rack_local.goes_on() && most > 0 && rounds.quorum >= most) {
+    return invalid(
+        "rounds.quorum: {} is not below the workers of a rack, {}; leave it out to wait "
+        "for all of a rack",
+        rounds.quorum, most);
+  }
   PHUB_RETURN_IF_ERROR(from_to("rounds.grace_ms", rounds.grace_ms, 0, kGraceMsMax));
   return from_to("rounds.patience_ms", rounds.patience_ms, 1, kGraceMsMax);
+}
+
+Status check_rack_local(const JobSpec& spec) {
+  const RackLocal& local = spec.rack_local;
+  PHUB_RETURN_IF_ERROR(from_to("rack_local_steps", local.steps, 0, kMaxRackLocalSteps));
+  PHUB_RETURN_IF_ERROR(not_negative("rack_outer_rate", local.learning_rate));
+  PHUB_RETURN_IF_ERROR(share_below_one("rack_outer_momentum", local.momentum));
+  PHUB_RETURN_IF_ERROR(from_to("rack_rounds.wait_ms", local.wait_ms, 0, kGraceMsMax));
+  if (spec.racks.empty() || local.quorum <= spec.racks.size()) return {};
+  return invalid("rack_rounds.quorum: {} is above the number of racks, {}", local.quorum,
+                 spec.racks.size());
 }
 
 }  // namespace
@@ -74,9 +94,7 @@ Status check_bounds(const JobSpec& spec) {
   PHUB_RETURN_IF_ERROR(check_elasticity(spec));
   PHUB_RETURN_IF_ERROR(check_rounds(spec));
   PHUB_RETURN_IF_ERROR(from_to("tcp_streams", spec.tcp_streams, 1, kMaxTcpStreams));
-  PHUB_RETURN_IF_ERROR(from_to("rack_local_steps", spec.rack_local.steps, 0, kMaxRackLocalSteps));
-  PHUB_RETURN_IF_ERROR(not_negative("rack_outer_rate", spec.rack_local.learning_rate));
-  PHUB_RETURN_IF_ERROR(share_below_one("rack_outer_momentum", spec.rack_local.momentum));
+  PHUB_RETURN_IF_ERROR(check_rack_local(spec));
   const float density = spec.rack_compress.density;
   if (spec.rack_compress == RackCompress() || (density > 0.0F && density <= 1.0F)) return {};
   return invalid("rack_compress.density: {} is not above 0 and at most 1", density);

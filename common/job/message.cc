@@ -71,6 +71,8 @@ RackLocal rack_local_from(const control::JobSpec& message) {
   RackLocal local{.steps = message.rack_local_steps()};
   if (message.has_rack_outer_rate()) local.learning_rate = message.rack_outer_rate();
   if (message.has_rack_outer_momentum()) local.momentum = message.rack_outer_momentum();
+  local.quorum = message.rack_rounds().quorum();
+  if (message.rack_rounds().has_wait_ms()) local.wait_ms = message.rack_rounds().wait_ms();
   return local;
 }
 
@@ -80,6 +82,10 @@ void fill(const RackLocal& local, control::JobSpec& message) {
     message.set_rack_outer_rate(local.learning_rate);
   }
   if (local.momentum != RackLocal().momentum) message.set_rack_outer_momentum(local.momentum);
+  if (local.quorum != 0) message.mutable_rack_rounds()->set_quorum(local.quorum);
+  if (local.wait_ms != RackLocal().wait_ms) {
+    message.mutable_rack_rounds()->set_wait_ms(local.wait_ms);
+  }
 }
 
 AdaptiveOptions adaptive_from(const control::JobSpec& message) {

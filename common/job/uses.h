@@ -124,6 +124,17 @@ inline constexpr Use kOuterMomentum{
     "rack_outer_momentum", "rack_outer_momentum",
     [](const JobSpec& job) { return job.rack_local.momentum != RackLocal().momentum; }};
 
+inline constexpr Use kRackQuorum{"rack_rounds.quorum", "rack_rounds.quorum",
+                                 [](const JobSpec& job) { return job.rack_local.goes_on(); }};
+inline constexpr Use kNoRackQuorum{"rack_rounds.quorum", "no rack_rounds.quorum",
+                                   [](const JobSpec& job) { return !job.rack_local.goes_on(); }};
+inline constexpr Use kRackWait{
+    "rack_rounds.wait_ms", "rack_rounds.wait_ms",
+    [](const JobSpec& job) { return job.rack_local.wait_ms != RackLocal().wait_ms; }};
+inline constexpr Use kRacksThatWait{
+    "racks", "racks without rack_rounds.quorum",
+    [](const JobSpec& job) { return !job.racks.empty() && !job.rack_local.goes_on(); }};
+
 // When a round is complete.
 inline constexpr Use kQuorum{"rounds.quorum", "rounds.quorum",
                              [](const JobSpec& job) { return !job.rounds.waits_for_all(); }};

@@ -68,6 +68,10 @@ PushResult ChunkUpdates::finish(std::uint32_t slot) {
 // The rule has been applied, and in this rack the round is over.
 PushResult ChunkUpdates::end(std::uint32_t slot) {
   ShardChunk& chunk = chunks[slot];
+  if (joined_.open != nullptr) {
+    joined_.open->end_round(slot);
+    return settle(slot);
+  }
   if (joined_.outer != nullptr && joined_.outer->is_due(chunk)) {
     chunk.enter(ChunkState::kUpdating);
     sums.clear(slot, chunk.sum);
@@ -93,7 +97,18 @@ PushResult ChunkUpdates::end_exchange(std::uint32_t slot) {
   return PushResult::kCompleted;
 }
 
+PushResult ChunkUpdates::settle(std::uint32_t slot) {
+  const OuterRounds::Outcome& outcome = joined_.open->rounds.outcome;
+  if (gate_ && outcome.has_moved) gate_->on_initialised(chunks[slot]);  // norms of the parameters
+  if (outcome.is_complete) complete(slot);
+  return PushResult::kExchanging;
+}
+
 PushResult ChunkUpdates::add_difference(const Push& push) {
+  if (joined_.open != nullptr) {
+    const PushResult seen = joined_.open->add(push);
+    return seen == PushResult::kExchanging ? settle(push.slot) : seen;
+  }
   bool are_all = false;
   const PushResult seen = joined_.outer->add(push, are_all);
   return are_all ? end_exchange(push.slot) : seen;
@@ -141,6 +156,7 @@ void ChunkUpdates::begin(std::uint32_t slot) {
   if (gate_) gate_->on_initialised(chunk);
   if (joined_.outer != nullptr) {
     if (!restored_) joined_.outer->begin(slot);
+    if (restored_ && joined_.open != nullptr) joined_.outer->adopt(slot);
     chunk.is_for_racks = !restored_;
     chunk.leader = 0;
   }

@@ -15,6 +15,7 @@
 #include "server/chunks/chunk/chunk_replies.h"
 #include "server/chunks/deferred_updates.h"
 #include "server/chunks/pushes/push_sums.h"
+#include "server/chunks/racks/open_steps.h"
 #include "server/chunks/racks/outer_steps.h"
 #include "server/chunks/racks/rack_exchange.h"
 #include "server/chunks/rounds/round_members.h"
@@ -33,6 +34,7 @@ class ChunkUpdates {
   struct Joined {
     RackExchange* exchange = nullptr;  // null: one rack
     OuterSteps* outer = nullptr;       // null: racks make no rounds by themselves
+    OpenSteps* open = nullptr;         // null: or they wait for each other
     ValueWatch* watch = nullptr;       // null: nobody looks at sums
   };
   void join(const Joined& joined) { joined_ = joined; }
@@ -51,7 +53,11 @@ class ChunkUpdates {
   void begin(std::uint32_t slot);
   // Racks that make rounds by themselves: takes the difference that a rack below pushed.
   PushResult add_difference(const Push& push);
-  // The same racks: makes the outer step with all racks' difference, which is the chunk's sum.
+  // Racks that do not wait for each other: does for this rack's round what an exchange says.
+  // Returns kExchanging.
+  PushResult settle(std::uint32_t slot);
+  // Other racks that make rounds by themselves: makes the outer step with all racks' difference,
+  // which is the chunk's sum.
   void step_outer(std::uint32_t slot);
   // New parameters are there: the chunk's round ends.
   void complete(std::uint32_t slot);

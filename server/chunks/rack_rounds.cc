@@ -66,6 +66,10 @@ void RackRounds::begin_above(std::uint32_t slot) {
 std::byte* RackRounds::place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
   if (!has(slot)) return nullptr;
   const ShardChunk& due = chunk(slot);
+  if (parts_.open != nullptr && due.initialised) {
+    const bool may_reply = parts_.sums.is_above(seat, due) && parts_.open->may_reply(slot, bytes);
+    return may_reply ? parts_.staging.take_for_push() : nullptr;
+  }
   if (!due.is_above() || !parts_.sums.is_above(seat, due)) return nullptr;
   if (parts_.exchange.combines(due)) {
     return parts_.exchange.may_reply(due, bytes) ? parts_.staging.take_for_push() : nullptr;
@@ -109,6 +113,10 @@ PushResult RackRounds::take_parameters(std::uint32_t slot, std::span<const std::
 
 // The reply is all racks' sum, which has this one's in it.
 PushResult RackRounds::take_sum(std::uint32_t slot, std::span<const std::byte> reply) {
+  if (parts_.open != nullptr) {
+    const PushResult seen = parts_.open->take_reply(slot, reply);
+    return seen == PushResult::kExchanging ? parts_.updates.settle(slot) : seen;
+  }
   ShardChunk& to = chunk(slot);
   if (!to.is_above()) return PushResult::kDuplicate;
   const bool goes_on = parts_.sums.place().members(to.tree) > 1;
@@ -121,6 +129,21 @@ PushResult RackRounds::take_sum(std::uint32_t slot, std::span<const std::byte> r
   if (to.sum.data != nullptr) return parts_.updates.finish(slot);
   parts_.updates.leave_out(slot);
   return PushResult::kCompleted;
+}
+
+std::span<const std::byte> RackRounds::reply_below(std::uint32_t seat, std::uint32_t slot) const {
+  if (parts_.open != nullptr) {
+    const std::uint32_t rack = parts_.sums.place().rack_at(seat, parts_.sums.workers());
+    const auto parameters = parts_.open->reply_to(rack, slot);
+    if (!parameters.empty()) return parameters;
+  }
+  return parts_.exchange.reply_below(slot);
+}
+
+std::uint32_t RackRounds::end_wait() {
+  const std::uint32_t slot = parts_.open->end_wait();
+  parts_.updates.settle(slot);
+  return slot;
 }
 
 }  // namespace phub::server

@@ -25,8 +25,9 @@ class RackRounds {
     RackSums& sums;
     RackExchange& exchange;
     BufferPool& staging;
-    bool makes_own = false;    // racks make rounds by themselves
-    bool is_restored = false;  // the parameters were there before the first round
+    bool makes_own = false;     // racks make rounds by themselves
+    OpenSteps* open = nullptr;  // null: or they wait for each other
+    bool is_restored = false;   // the parameters were there before the first round
   };
   // `rule`: the job's.
   RackRounds(const Parts& parts, RuleKind rule)
@@ -44,8 +45,13 @@ class RackRounds {
   // bytes is due from there. A reply that is a sum gets a staging buffer. REQUIRES: bytes > 0.
   std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
   // Takes the reply `data`, which may be at place_of_reply already. Returns kCompleted, kDeferred,
-  // kUpdatesDue, or what is wrong.
+  // kUpdatesDue, kExchanging, or what is wrong.
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
+  // What the member `seat`, a rack below, is replied to with; empty: new parameters.
+  std::span<const std::byte> reply_below(std::uint32_t seat, std::uint32_t slot) const;
+  // Racks that do not wait for each other: the time of the chunk that waits for longest is over.
+  // Returns the chunk. REQUIRES: open steps wait for one.
+  std::uint32_t end_wait();
 
  private:
   ShardChunk& chunk(std::uint32_t slot) { return parts_.updates.chunks[slot]; }

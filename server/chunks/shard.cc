@@ -21,6 +21,9 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
   if (layout.rack_local.is_on()) {
     outer.emplace(layout, updates.chunks, updates.parameters, *exchange, staging);
   }
+  if (layout.rack_local.goes_on()) {
+    open.emplace(layout, updates.chunks, *outer, *exchange, staging);
+  }
   if (racks) {
     rack_rounds.emplace(RackRounds::Parts{.updates = updates,
                                           .reader = reader,
@@ -28,6 +31,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
                                           .exchange = *exchange,
                                           .staging = staging,
                                           .makes_own = outer.has_value(),
+                                          .open = open ? &*open : nullptr,
                                           .is_restored = restored_},
                         layout.rule);
   }
@@ -35,6 +39,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
   if (is_as_alone) reader.read_for(updates.sums);
   updates.join({.exchange = exchange ? &*exchange : nullptr,
                 .outer = outer ? &*outer : nullptr,
+                .open = open ? &*open : nullptr,
                 .watch = is_as_alone && reader.looks_at_sums() ? reader.watch() : nullptr});
 }
 

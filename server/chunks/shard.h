@@ -39,6 +39,7 @@ class Shard {
   std::optional<RackSums> racks;          // none: the job has one rack
   std::optional<RackExchange> exchange;   // the same
   std::optional<OuterSteps> outer;        // none: racks make no rounds by themselves
+  std::optional<OpenSteps> open;          // none: or they wait for each other
   std::optional<RackRounds> rack_rounds;  // none: the job has one rack
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
@@ -54,8 +55,8 @@ class Shard {
 
   // ---- For jobs with a quorum ----
   // Completes the round with the earliest end, with the pushes that have come, and returns its
-  // chunk. REQUIRES: members.rounds()->has_ends().
-  std::uint32_t end_round();
+  // chunk and the result, as on_push does. REQUIRES: members.rounds()->has_ends().
+  std::pair<std::uint32_t, PushResult> end_round();
   // Removes a worker. True: the job goes on without it, and go_on must be called for each chunk.
   bool lose(std::uint32_t worker);
   // Finds the workers that now get a reply. True: the round is complete, and end_round() ends it.

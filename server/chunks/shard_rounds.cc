@@ -13,7 +13,8 @@ PushResult Shard::join_round(const Push& push, const Contribution& own, ShardChu
   const auto [counts, weight] =
       rounds.take(push.slot, push.worker, chunk.rounds, push.hyper->samples);
   const bool leads = push.worker == chunk.leader;
-  rounds.hypers.push(push.slot, push.worker, *push.hyper, leads);
+  const Hyper hyper = outer ? outer->of_rack(*push.hyper) : *push.hyper;
+  rounds.hypers.push(push.slot, push.worker, hyper, leads);
   if (!counts) {
     if (own.staged) staging_.give(own.data);
     rounds.release(push.slot, chunk.rounds);
@@ -52,10 +53,9 @@ PushResult Shard::finish_quorum_round(std::uint32_t slot) {
   return updates.finish(slot);
 }
 
-std::uint32_t Shard::end_round() {
+std::pair<std::uint32_t, PushResult> Shard::end_round() {
   const std::uint32_t slot = members.rounds()->take_first_end();
-  finish_quorum_round(slot);
-  return slot;
+  return {slot, finish_quorum_round(slot)};
 }
 
 // Nobody has parameters before the first round, which is everybody's.

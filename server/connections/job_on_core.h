@@ -97,7 +97,7 @@ class JobOnCore : public FairShare::Flow {
   std::size_t buffers_in_step() const {
     const DeferredUpdates* const gate = shard.updates.gate();
     return staging_budget_ + (gate == nullptr ? 0 : gate->sums()) +
-           (shard.racks ? shard.racks->held() : 0);
+           (shard.racks ? shard.racks->held() : 0) + (shard.open ? shard.open->rounds.held() : 0);
   }
 
   std::size_t staging_budget_;  // buffers

@@ -88,6 +88,7 @@ void Dispatch::on_push(const Arrival& arrival) {
       return replies_.complete(job, slot);
     case PushResult::kGathered:
     case PushResult::kGoesUp:
+    case PushResult::kExchanging:
     case PushResult::kDeferred:
     case PushResult::kUpdatesDue:
       job.on_taken(slot, arrival);
@@ -115,6 +116,8 @@ void Dispatch::on_taken(const Arrival& arrival, std::uint32_t slot, PushResult r
       return replies_.complete(job, slot);
     case PushResult::kGoesUp:
       return replies_.go_up(job, slot);
+    case PushResult::kExchanging:
+      return due_.follow_exchange(job, slot);
     case PushResult::kDeferred:
     case PushResult::kUpdatesDue:
       return on_deferred(job, result);

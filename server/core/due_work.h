@@ -26,6 +26,9 @@ class DueWork {
   void await_quorum(JobOnCore& job, std::uint32_t slot);
   // Starts the grace: the chunk's round has its quorum.
   void begin_grace(JobOnCore& job, std::uint32_t slot);
+  // An exchange of racks that do not wait for each other goes on: sends what follows, and starts
+  // the time in which others may come.
+  void follow_exchange(JobOnCore& job, std::uint32_t slot);
   // A turn's time of each job; while others want the core, updates only of those whose turn can pay
   // for them. True: something was done, or is left that could be done now.
   bool run();
@@ -37,6 +40,8 @@ class DueWork {
   bool update(JobOnCore& job);
   bool send_held(JobOnCore& job);
   bool end_rounds(JobOnCore& job);
+  bool end_waits(JobOnCore& job);
+  void send_outcome(JobOnCore& job, std::uint32_t slot);
   // Tells whom it concerns what became of a chunk: its sum goes up, or its round is over.
   void on_ended(JobOnCore& job, std::uint32_t slot, PushResult result);
   void complete(JobOnCore& job, std::uint32_t slot);

@@ -34,8 +34,8 @@ class Losses {
 
   void count(Drop cause) { drops_.count(cause); }
   // Ends one member's connection, with all of its streams, and counts the cause; kCount: there is
-  // none to count. With a quorum, the job goes on if all chunks are initialised and a worker is left.
-  // Otherwise its shard stops. Other jobs do not notice.
+  // none to count. With a quorum, the job goes on if all chunks are initialised and a worker is
+  // left. Otherwise its shard stops. Other jobs do not notice.
   void drop(Connection& connection, Drop cause, std::string_view reason);
 
   const DropCounters& drops() const { return drops_; }

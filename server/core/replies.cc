@@ -28,7 +28,11 @@ constexpr Batching kInPlace{32, 16};
 void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   chunks_completed.add(1);
   if (!job.shard.is_plain()) {
-    if (job.shard.members.rounds() != nullptr) return release(job, slot);
+    if (job.shard.members.rounds() != nullptr) {
+      release(job, slot);
+      if (job.shard.racks) complete_racks(job, slot);
+      return;
+    }
     if (job.shard.racks) return complete_below(job, slot);
     if (job.tcp_streams > 1) return complete_on_streams(job, slot);
   }
@@ -60,15 +64,34 @@ void Replies::release(JobOnCore& job, std::uint32_t slot) {
 
 // Of a job of several racks: this one's workers, and the racks that have pushed the chunk here.
 void Replies::complete_below(JobOnCore& job, std::uint32_t slot) {
-  const RackSums& racks = *job.shard.racks;
   for (const auto& connection : job.connections) {
-    if (!connection || connection->lost) continue;
-    const ShardChunk& chunk = job.shard.chunk(slot);
-    if (!racks.pushes(connection->worker, chunk)) continue;
-    if (connection->role != PeerRole::kWorker && !chunk.is_for_racks) continue;
+    if (!connection || connection->lost || connection->role != PeerRole::kWorker) continue;
     Connection& carrier = connection->carrier(slot);
     carrier.replies.insert(slot);
     mark(carrier);
+  }
+  complete_racks(job, slot);
+}
+
+void Replies::complete_racks(JobOnCore& job, std::uint32_t slot) {
+  const ShardChunk& chunk = job.shard.chunk(slot);
+  if (!chunk.is_for_racks) return;
+  for (const auto& connection : job.connections) {
+    if (!connection || connection->lost || connection->role == PeerRole::kWorker) continue;
+    if (!job.shard.racks->pushes(connection->worker, chunk)) continue;
+    connection->replies.insert(slot);
+    mark(*connection);
+  }
+}
+
+void Replies::complete_together(JobOnCore& job, std::uint32_t slot) {
+  const RackPlace& place = job.shard.racks->place();
+  for (const auto& connection : job.connections) {
+    if (!connection || connection->lost || connection->role == PeerRole::kWorker) continue;
+    const std::uint32_t rack = place.rack_at(connection->worker, job.workers);
+    if (!job.shard.open->rounds.is_replied(slot, rack)) continue;
+    connection->replies.insert(slot);
+    mark(*connection);
   }
 }
 
@@ -182,8 +205,8 @@ void Replies::shorten(const Connection& connection, std::span<Write> replies) {
   const bool is_worker = connection.role == PeerRole::kWorker;
   for (Write& reply : replies) {
     const std::uint32_t slot = wire::reply_slot_of(reply.immediate);
-    const auto payload =
-        is_worker ? shard.updates.replies.smallest(slot) : shard.exchange->reply_below(slot);
+    const auto payload = is_worker ? shard.updates.replies.smallest(slot)
+                                   : shard.rack_rounds->reply_below(connection.worker, slot);
     if (payload.empty()) continue;  // initial parameters, which go down as they are
     reply.data = payload.data();
     reply.bytes = static_cast<std::uint32_t>(payload.size());

@@ -26,6 +26,8 @@ class Replies {
   void release(JobOnCore& job, std::uint32_t slot);
   // A job that clips over several servers: all workers are told the norm of what is here.
   void tell_norm(JobOnCore& job);
+  // Racks below have an outer step with their differences: they are to have the chunk.
+  void complete_together(JobOnCore& job, std::uint32_t slot);
   // ---- Of a job of several racks: what goes to the racks above in the same way ----
   // The chunk's sum.
   void go_up(JobOnCore& job, std::uint32_t slot);
@@ -50,6 +52,7 @@ class Replies {
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
   static void shorten(const Connection& connection, std::span<transport::Write> replies);
   void complete_below(JobOnCore& job, std::uint32_t slot);
+  void complete_racks(JobOnCore& job, std::uint32_t slot);
   void complete_on_streams(JobOnCore& job, std::uint32_t slot);
   void mark(Connection& connection);
 

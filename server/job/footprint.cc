@@ -17,7 +17,8 @@ constexpr std::size_t kStagingBudgetBytes = 4U << 20U;
 constexpr std::uint64_t kBytesOfCore = 24 << 10;           // a shard, and its log of rounds
 constexpr std::uint64_t kBytesOfChunk = 256;               // its state, stamps, group, landings
 constexpr std::uint64_t kBytesOfRackPlace = 16 + 64 + 16;  // where it goes up from, with a Hyper
-constexpr std::uint64_t kBytesOfOuter = 64;          // its sum of differences, and who has sent one
+constexpr std::uint64_t kBytesOfOuter = 64;  // its sum of differences, and who has sent one
+constexpr std::uint64_t kBytesOfOpen = 128;  // times, sets and buffers of racks that do not wait
 constexpr std::uint64_t kBytesOfRacksPush = 16;      // a contribution
 constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
 constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
@@ -66,7 +67,9 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
   const std::uint64_t some = combines_sums(layout) ? sizeof(float) : 0;
-  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + some;
+  // Racks that do not wait for each other: a reply to each, and what is to be merged.
+  const std::uint64_t open = layout.rack_local.goes_on() ? layout.rack.racks() * sizeof(float) : 0;
+  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + some + open;
   return elements * (wire + master + sum + replies + up + arrays_in_memory(layout) * sizeof(float));
 }
 
@@ -81,6 +84,7 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t place =
       (combines_sums(layout) ? kBytesOfRackPlace : 0) +
       (layout.rack_local.is_on() ? kBytesOfOuter : 0) +
+      (layout.rack_local.goes_on() ? kBytesOfOpen + layout.rack.racks() * sizeof(float) : 0) +
       layout.rack.racks() * (layout.rack.is_alone() ? 0 : kBytesOfRacksPush);
   const std::uint64_t chunk =
       kBytesOfChunk + clipped + place + (has_quorum ? kBytesOfQuorumsChunk : 0);
@@ -176,7 +180,8 @@ std::uint64_t waiting_buffers(const JobLayout& layout, std::uint64_t chunks) {
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
   const std::size_t above = combines_sums(layout) ? 2 * std::size_t{layout.rack.racks()} : 0;
   const std::size_t chunks = layout.plan->core_chunks[layout.server_index][core].size();
-  return (chunks + 2 * std::size_t{layout.tcp_streams}) * seats(layout) + 1 + above;
+  const std::size_t merged = layout.rack_local.goes_on() ? chunks + 2 : 0;
+  return (chunks + 2 * std::size_t{layout.tcp_streams}) * seats(layout) + 1 + above + merged;
 }
 
 std::size_t staging_budget(const JobLayout& layout) {

@@ -98,6 +98,11 @@ inline RandomJob random_job(std::uint64_t seed) {
     if (job.spec.rack_local.is_on() && job.spec.rack_compress.is_on()) {
       job.spec.rack_compress.dense_below = 1U << 20U;
     }
+    // Racks that go on by themselves have exact parameters here as long as none is late.
+    if (job.spec.rack_local.goes_on()) {
+      job.spec.rack_local.wait_ms = kGraceMsMax;
+      job.spec.rounds = {};
+    }
     // Where time decides which pushes a round has, a mean of equal ones is known all the same.
     const bool is_ordered = job.spec.rounds.waits_for_all();
     if (!is_ordered) job.spec.hyper.gradient_scale = 0.0F;

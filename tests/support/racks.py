@@ -168,7 +168,7 @@ def rounds_of(server, job):
                          "inspect", job)
     if done.returncode != 0:
         return 0
-    return int(find(processes.json.loads(done.stdout), "rounds") or 0)
+    return int(find(find(processes.json.loads(done.stdout), "statistics"), "rounds") or 0)
 
 
 def accuracy(said):

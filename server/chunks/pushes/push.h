@@ -34,6 +34,7 @@ enum class PushResult {
   kGoesUp,      // the last push here: the sum is to be pushed to the rack above
   kDeferred,    // the chunk's last push: its sum is there, its update is not due
   kUpdatesDue,  // the same, and now updates are due
+  kExchanging,  // an exchange of racks goes on: OuterRounds::outcome says what follows
   kForbidden,   // it has a value that is not finite, and the job is to end
   // ---- Of a job with a quorum: its rounds say who is replied to, now as after kCompleted ----
   kTaken,    // it is in a round that goes on

@@ -44,15 +44,18 @@ void OuterSteps::begin(std::uint32_t slot) {
 }
 
 bool OuterSteps::add_own(std::uint32_t slot) {
-  const std::uint32_t elements = chunks_[slot].place.elements;
   std::byte* const data = staging_.take();
-  auto* const difference = reinterpret_cast<float*>(data);
+  write_difference(slot, reinterpret_cast<float*>(data));
+  exchange_.prepare(slot, data, 1.0F);
+  return sums_.add(slot, place_.position(chunks_[slot].tree, place_.own()),
+                   {.data = data, .staged = true}, outer_[slot], chunks_[slot].place.elements);
+}
+
+void OuterSteps::write_difference(std::uint32_t slot, float* difference) const {
+  const std::uint32_t elements = chunks_[slot].place.elements;
   const float* const together = together_ + home(slot);
   const float* const own = own_ + home(slot);
   for (std::uint32_t i = 0; i < elements; ++i) difference[i] = together[i] - own[i];
-  exchange_.prepare(slot, data, 1.0F);
-  return sums_.add(slot, place_.position(chunks_[slot].tree, place_.own()),
-                   {.data = data, .staged = true}, outer_[slot], elements);
 }
 
 PushResult OuterSteps::add(const Push& push, bool& are_all) {
@@ -82,6 +85,11 @@ void OuterSteps::finish(std::uint32_t slot) {
 }
 
 void OuterSteps::step(std::uint32_t slot, const float* sum) {
+  step_together(slot, sum, place_.racks());
+  adopt(slot);
+}
+
+void OuterSteps::step_together(std::uint32_t slot, const float* sum, std::uint32_t racks) {
   const ChunkPlace& place = chunks_[slot].place;
   const kernels::Source source{reinterpret_cast<const std::byte*>(sum), DataType::kFloat32};
   kernels::update({.sources = {&source, 1},
@@ -89,10 +97,21 @@ void OuterSteps::step(std::uint32_t slot, const float* sum) {
                    .rule = RuleKind::kNesterov,
                    .hyper = {.learning_rate = local_.learning_rate,
                              .momentum = local_.momentum,
-                             .gradient_scale = 1.0F / static_cast<float>(place_.racks())},
+                             .gradient_scale = 1.0F / static_cast<float>(racks)},
                    .parameters = together_ + place.home,
                    .state = velocity_ + place.home});
+}
+
+void OuterSteps::adopt(std::uint32_t slot) {
+  const ChunkPlace& place = chunks_[slot].place;
   std::memcpy(own_ + place.home, together_ + place.home, place.elements * sizeof(float));
+  parameters_.publish(place);
+}
+
+void OuterSteps::move(std::uint32_t slot, const float* by) {
+  const ChunkPlace& place = chunks_[slot].place;
+  float* const own = own_ + place.home;
+  for (std::uint32_t i = 0; i < place.elements; ++i) own[i] += by[i];
   parameters_.publish(place);
 }
 

@@ -7,6 +7,8 @@
 // core's thread only. Nothing allocates after it is made.
 #pragma once
 
+#include <cstring>
+#include <span>
 #include <vector>
 
 #include "server/chunks/chunk/chunk_parameters.h"
@@ -46,6 +48,23 @@ class OuterSteps {
   void finish(std::uint32_t slot);
   // Elsewhere: makes the step with all racks' sum, in fp32.
   void step(std::uint32_t slot, const float* sum);
+
+  // ---- The parts of an exchange ----
+  // What all racks had together last.
+  std::span<const float> together(std::uint32_t slot) const {
+    return {together_ + home(slot), chunks_[slot].place.elements};
+  }
+  void set_together(std::uint32_t slot, std::span<const std::byte> parameters) {
+    std::memcpy(together_ + home(slot), parameters.data(), parameters.size());
+  }
+  // Writes how far this rack is from that.
+  void write_difference(std::uint32_t slot, float* difference) const;
+  // Makes the outer step with `sum`, the differences of `racks` racks added up.
+  void step_together(std::uint32_t slot, const float* sum, std::uint32_t racks);
+  // This rack goes on from what racks have together.
+  void adopt(std::uint32_t slot);
+  // Adds to this rack's parameters.
+  void move(std::uint32_t slot, const float* by);
 
  private:
   void end(std::uint32_t slot);

@@ -52,6 +52,10 @@ class RackExchange {
   void prepare(std::uint32_t slot, std::byte* sum, float loss_scale);
   // Leaves the chunk's `sum`, which has all of its pushes, where it is sent from, and clears it.
   void write_up(std::uint32_t slot, ChunkSum& sum, PushSums& sums);
+  // Does the same with values that are one sum. REQUIRES: compresses.
+  void write_up(std::uint32_t slot, std::span<const float> sum) {
+    compression_->write_up(slot, sum);
+  }
   // The leader's initial parameters go up as they are.
   void write_initial(std::uint32_t slot, kernels::Source values);
   std::span<const std::byte> sum_to_push(std::uint32_t slot) const;

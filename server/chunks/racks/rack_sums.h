@@ -24,6 +24,7 @@ class RackSums {
            WorkerReader& reader, BufferPool& staging);
 
   const RackPlace& place() const { return place_; }
+  std::uint32_t workers() const { return workers_; }  // of this rack
   // Chunks of this core that end here.
   std::uint32_t roots() const { return roots_; }
   bool is_worker(std::uint32_t seat) const { return seat < workers_; }

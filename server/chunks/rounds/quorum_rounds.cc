@@ -100,7 +100,7 @@ void QuorumRounds::release(std::uint32_t slot, std::uint64_t rounds) {
     }
     has_moved = progress_.take_move(slot);
   }
-  for (std::size_t i = 0; i < waiting_.words(); ++i) {
+  for (std::size_t i = 0; i < in_round_.words(); ++i) {  // racks wait for no round
     std::uint64_t workers = waiting_.word(slot, i) & ~in_round_.word(slot, i);
     if (!has_moved) workers &= ~withheld_.word(slot, i);
     for (; workers != 0; workers &= workers - 1) {

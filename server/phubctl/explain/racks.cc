@@ -83,7 +83,7 @@ std::string fewer_bytes(const control::JobSpec& spec) {
              : std::string(
                    "`rack_compress` (`phubctl job plan --explain` predicts both), or "
                    "several steps of each rack from one exchange to the next "
-                   "(`rack_local_steps`)");
+                   "(`rack_local_steps`, with `rack_rounds` without waiting for a late rack)");
 }
 
 // Both ends wait for each other.

@@ -154,7 +154,7 @@ TEST_CASE("in grace a round takes more pushes, until all are there or it is over
   CHECK(rig.released().empty());
   CHECK(rig.push(2, 4.0F) == PushResult::kTaken);
   SECTION("it is over") {
-    CHECK(rig.shard->end_round() == 0);
+    CHECK(rig.shard->end_round().first == 0);
     CHECK(rig.released() == Workers{0, 1, 2});
     CHECK(rig.result() == 7.0F);
     CHECK(rig.shard->members.rounds()->counters.graces.value() == 1);
@@ -174,7 +174,7 @@ TEST_CASE("a round whose patience is over goes on without its quorum") {
   CHECK(rig.push(1, 3.0F, /*staged=*/false) == PushResult::kOpened);
   rig.shard->members.rounds()->waits.push(0, 7);
   CHECK(rig.shard->members.rounds()->first_end() == 7);
-  CHECK(rig.shard->end_round() == 0);
+  CHECK(rig.shard->end_round().first == 0);
   CHECK(rig.released() == Workers{1});
   CHECK(rig.result() == 3.0F);
   CHECK(rig.shard->members.rounds()->counters.impatient.value() == 1);
@@ -309,7 +309,7 @@ TEST_CASE("a lost worker's push counts, and nobody waits for it") {
     CHECK(rig.shard->go_on(0));  // another loss, before its turn comes
     CHECK(rig.released().empty());
     CHECK(rig.shard->members.rounds()->first_end() == 0);
-    CHECK(rig.shard->end_round() == 0);
+    CHECK(rig.shard->end_round().first == 0);
     CHECK(rig.released() == Workers{0, 1});
     CHECK(rig.result() == 3.0F);
     CHECK_FALSE(rig.shard->members.rounds()->has_ends());
@@ -331,7 +331,7 @@ TEST_CASE("a lost worker's push counts, and nobody waits for it") {
     CHECK_FALSE(rig.shard->go_on(0));
     CHECK(rig.shard->lose(1));
     REQUIRE(rig.shard->go_on(0));
-    CHECK(rig.shard->end_round() == 0);
+    CHECK(rig.shard->end_round().first == 0);
     CHECK(rig.released() == Workers{2});
     CHECK(rig.push(2, 5.0F) == PushResult::kCompleted);
     CHECK_FALSE(rig.shard->lose(2));

@@ -47,7 +47,10 @@ class RandomSpec {
     if (rarely()) spec.rack_local.steps = 2;
     if (rarely()) spec.rack_local.learning_rate = 0.5F;
     if (rarely()) spec.rack_local.momentum = 0.75F;
-    if (seldom()) add_rounds(spec);
+    if (rarely()) spec.rack_local.quorum = 1 + pick(3);
+    if (rarely()) spec.rack_local.wait_ms = 50;
+    const bool has_quorum = spec.racks.empty() || spec.workers > 2;
+    if (has_quorum && seldom()) add_rounds(spec);
     if (rarely()) spec.rounds.grace_ms = 5;
     if (rarely()) spec.rounds.patience_ms = 100;
     if (rarely()) spec.rounds.staleness = 2;
@@ -75,10 +78,15 @@ class RandomSpec {
     if (pick(3) == 0) spec.rack_compress.density = 0.25F;
     if (pick(3) == 0) spec.rack_wire_type = DataType::kFloat16;
     if (pick(3) == 0) spec.rack_local = {.steps = 2 + pick(2), .learning_rate = 0.5F};
+    if (spec.rack_local.is_on() && pick(2) == 0) spec.rack_local.quorum = 1 + pick(2);
+    if (spec.rack_local.goes_on()) {
+      spec.rack_shape = RackShape::kSpread;
+      spec.deterministic = rarely();
+    }
   }
 
   void add_rounds(JobSpec& spec) {
-    spec.rounds.quorum = 1 + pick(spec.workers - 1);
+    spec.rounds.quorum = 1 + pick(spec.workers - (spec.racks.empty() ? 1 : 2));
     spec.deterministic = rarely();
     if (pick(2) == 0) return;
     spec.rounds.late = LatePushes::kAdd;

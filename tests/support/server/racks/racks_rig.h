@@ -36,6 +36,7 @@ struct RacksOptions {
   RackLocal rack_local = {};
   double ema_decay = 0.0;
   float clip_norm = 0.0F;
+  float weight_decay = 0.01F;
   std::vector<std::shared_ptr<const server::JobCopy>> initial = {};  // by rack; empty: a new job
 };
 
@@ -126,6 +127,7 @@ class RacksRig {
   RacksWorker& worker(std::uint32_t rack, std::uint32_t index) {
     return *racks_[rack].workers[index];
   }
+  std::uint32_t workers(std::uint32_t rack) const { return options_.workers[rack]; }
   // Of another rack's server in `rack`.
   std::uint32_t seat(std::uint32_t rack, std::uint32_t other) const {
     return racks_[rack].layout.rack.seat_of(other, racks_[rack].layout.workers);
@@ -287,7 +289,7 @@ class RacksRig {
     rack.layout.wire_type = options_.wire_type;
     rack.layout.rule = options_.rule;
     rack.layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
-    rack.layout.weight_decay.assign(options_.keys, 0.01F);
+    rack.layout.weight_decay.assign(options_.keys, options_.weight_decay);
     rack.layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
     rack.layout.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
     rack.layout.loss_scale = options_.loss_scale;

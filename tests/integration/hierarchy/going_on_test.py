@@ -1,0 +1,63 @@
+"""Racks that go on by themselves (rack_rounds): one that stands still holds up no other.
+
+Usage: going_on_test.py BIN
+"""
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+import processes  # noqa: E402
+from processes import until  # noqa: E402
+from racks import RacksTest, accuracy, rounds_of  # noqa: E402
+
+RACKS = "a:2,b:2"
+
+
+class GoingOn(RacksTest):
+    def going_on(self, **fields):
+        return self.config(order='"arrival"', rack_local_steps=5, timeout_ms=60000,
+                           rack_rounds="{ quorum: 1 wait_ms: 100 }", **fields)
+
+    def rounds(self, rack):
+        return rounds_of(self.servers[rack][0], "mnist")
+
+    def send(self, rack, number):
+        for process in [self.servers[rack][0].process, *self.started[rack]]:
+            process.send_signal(number)
+
+    def stop_and_continue(self, stopped, other):
+        """`stopped` stands still, with its workers, until `other` has made a hundred rounds more."""
+        self.send(stopped, signal.SIGSTOP)
+        before = self.rounds(other)
+        until(lambda: self.rounds(other) > before + 100, f"rack {other} goes on")
+        self.send(stopped, signal.SIGCONT)
+        before = self.rounds(stopped)
+        until(lambda: self.rounds(stopped) > before + 10, f"rack {stopped} goes on")
+
+    def test_a_rack_that_stands_still_holds_up_no_other(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job(RACKS, "--max-steps", "600", config=self.going_on())
+        self.wait_until_it_trains()
+        self.stop_and_continue("b", "a")
+        self.stop_and_continue("a", "b")
+        self.assertGreater(accuracy(self.finish(self.started)), 85)
+        for rack in "ab":
+            self.assertEqual(self.rounds(rack), 601)  # with the one of the initial parameters
+
+    def test_a_quorum_within_racks(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        config = self.going_on(rounds='{ quorum: 2 late: "drop" grace_ms: 50 }')
+        self.started = self.start_job("a:3,b:3", "--max-steps", "200", config=config)
+        self.wait_until_it_trains()
+        self.started["a"][2].send_signal(signal.SIGSTOP)
+        before = self.rounds("a")
+        until(lambda: self.rounds("a") > before + 50, "rack a goes on without a worker")
+        self.started["a"][2].send_signal(signal.SIGCONT)
+        self.assertGreater(accuracy(self.finish(self.started)), 80)
+
+
+if __name__ == "__main__":
+    processes.BIN = pathlib.Path(sys.argv.pop(1))
+    unittest.main(verbosity=2)
