@@ -68,7 +68,6 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .tcp_address = config.data_address(),
                          .tcp_congestion_control = config.tcp_congestion_control(),
                          .tcp_buffer_kib = config.tcp_buffer_kib(),
-                         .tcp_delay = std::chrono::microseconds(config.tcp_delay_us()),
                          .encrypt_tcp = config.security().encrypt_data(),
                          .verbs = offer_verbs(config),
                          .verbs_devices = {config.verbs_devices().begin(),

@@ -7,13 +7,13 @@
 #include "bench/cli/cli.h"
 #include "bench/cli/options.h"
 #include "bench/compare/commands.h"
+#include "bench/delay/delayed_endpoint.h"
 #include "common/plan/plan.h"
 
 namespace phub::bench {
 namespace {
 
 constexpr unsigned kMostChunkKib = 16 * 1024;
-constexpr unsigned kMostDelayUs = 1'000'000;
 constexpr unsigned kSmallIterations = 3500;
 constexpr unsigned kSmallWarmUp = 50;
 
@@ -148,7 +148,7 @@ void add_exchange(CLI::App& app, Run& run) {
   command
       ->add_option("--tcp-delay-us", words->options.work.tcp_delay_us,
                    "what phub sends by tcp leaves so much later, as on a link that is so long")
-      ->check(CLI::Range(0U, kMostDelayUs));
+      ->check(CLI::Range(0U, kDelayUsMax));
   add_work(*command, words->options.work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, kMostChunkKib));

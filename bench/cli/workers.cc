@@ -1,8 +1,11 @@
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "bench/cli/cli.h"
+#include "bench/delay/delayed_server.h"
 #include "bench/exchange/worker.h"
 #include "bench/memory/roof.h"
 #include "bench/replay/worker.h"
@@ -39,6 +42,18 @@ void add_worker(CLI::App& app, Run& run, const std::string& name,
   add_worker(app, run, name, WorkerRun<Options>(work));
 }
 
+// As bench/processes/phub_servers.h starts it.
+void add_delayed_server(CLI::App& app, Run& run) {
+  auto delay_us = std::make_shared<std::uint32_t>();
+  auto config = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("delayed-server")->group("");
+  command->add_option("delay-us", *delay_us)->required();
+  command->add_option("config", *config)->required();
+  command->callback([=, &run] {
+    run = [=] { return run_delayed_server(std::chrono::microseconds(*delay_us), *config); };
+  });
+}
+
 }  // namespace
 
 void add_workers(CLI::App& app, Run& run) {
@@ -53,6 +68,7 @@ void add_workers(CLI::App& app, Run& run) {
   add_worker(app, run, "straggler-worker", stragglers::run_straggler_worker);
   add_worker(app, run, "tenant-worker", run_tenant_worker);
   add_worker(app, run, "garbage-worker", run_garbage_worker);
+  add_delayed_server(app, run);
 }
 
 }  // namespace phub::bench

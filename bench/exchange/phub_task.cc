@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "bench/delay/delayed_endpoint.h"
 #include "bench/exchange/reference.h"
 #include "common/job/used_hyper.h"
 #include "kernels/reduce.h"
@@ -47,7 +48,7 @@ Status PhubTask::connect(const std::vector<std::string>& addresses, const std::s
       .transport = work_.transport,
       .links = {.tcp_congestion_control = work_.congestion,
                 .tcp_buffer_kib = work_.tcp_buffer_kib,
-                .tcp_delay = std::chrono::microseconds(work_.tcp_delay_us)},
+                .tcp_front = delayed_by(std::chrono::microseconds(work_.tcp_delay_us))},
       .timeout = std::chrono::seconds(work_.wait_s)};
   PHUB_ASSIGN_OR_RETURN(client_, Client::connect(client));
   std::vector<KeySpec> specs;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "bench/processes/admin_call.h"
 #include "common/base/affinity.h"
@@ -65,18 +66,27 @@ Result<std::string> field(const std::string& line, const std::string& name) {
 
 }  // namespace
 
+ServerProgram delayed_server(std::uint32_t delay_us) {
+  if (delay_us == 0) return {};
+  return {"phub-bench", {"delayed-server", std::to_string(delay_us)}};
+}
+
 Result<PhubServer> start_server(const std::string& name, std::span<const std::uint32_t> cpus,
-                                const std::string& settings, Places& places) {
-  PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
+                                const std::string& settings, Places& places,
+                                const ServerProgram& run) {
+  std::vector<std::string> command = run.words;
+  PHUB_ASSIGN_OR_RETURN(const std::string program, places.program(run.program));
+  command.insert(command.begin(), program);
   const std::string path = places.fresh_path("phub-server.textproto");
   std::ofstream file(path);
   file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n"
        << fmt::format("cpus: [{}]\n", fmt::join(cpus, ", ")) << settings;
   if (!file.flush()) return errno_status(path);
+  command.push_back(path);
   PhubServer server;
   PHUB_ASSIGN_OR_RETURN(server.process,
                         ChildProcess::start({.name = name,
-                                             .command = {program, "--config", path},
+                                             .command = std::move(command),
                                              .log_path = places.fresh_path("phub-server.log")}));
   const Deadline deadline = std::chrono::steady_clock::now() + kServerStartTimeout;
   PHUB_ASSIGN_OR_RETURN(const std::string line, server.process->read_output_line(deadline));
@@ -93,7 +103,6 @@ Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places
                               work.server_cores, cpus.size()));
   }
   std::string settings = fmt::format("tcp_congestion_control: \"{}\"\n", work.congestion);
-  if (work.tcp_delay_us > 0) settings += fmt::format("tcp_delay_us: {}\n", work.tcp_delay_us);
   if (work.encrypt) settings += "security { tokens: \"off\" encrypt_data: true }\n";
   std::unique_ptr<PhubServers> started(new PhubServers());
   for (std::uint32_t i = 0; i < work.servers; ++i) {
@@ -102,8 +111,8 @@ Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places
     for (std::uint32_t core = 0; core < work.server_cores; ++core) {
       own.push_back(cpus[(i * work.server_cores + core) % cpus.size()]);
     }
-    PHUB_ASSIGN_OR_RETURN(auto server,
-                          start_server(fmt::format("phub-server {}", i), own, settings, places));
+    PHUB_ASSIGN_OR_RETURN(auto server, start_server(fmt::format("phub-server {}", i), own, settings,
+                                                    places, delayed_server(work.tcp_delay_us)));
     add_resident(server.process->pid(), started->idle_);
     started->servers_.push_back(std::move(server));
   }

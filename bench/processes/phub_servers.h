@@ -35,9 +35,19 @@ struct PhubServer {
   std::string data_port;  // of tcp
 };
 
-// Starts a phub-server on these CPUs; `settings` are further lines of its configuration.
+// One of our programs, and its words; the path of the server's configuration comes after them.
+struct ServerProgram {
+  std::string program = "phub-server";
+  std::vector<std::string> words = {"--config"};
+};
+
+// The server whose tcp sends leave so much later.
+ServerProgram delayed_server(std::uint32_t delay_us);
+
+// Starts a server on these CPUs; `settings` are further lines of its configuration.
 Result<PhubServer> start_server(const std::string& name, std::span<const std::uint32_t> cpus,
-                                const std::string& settings, Places& places);
+                                const std::string& settings, Places& places,
+                                const ServerProgram& run = {});
 
 class PhubServers {
  public:

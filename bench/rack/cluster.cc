@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "bench/processes/phub_servers.h"
 #include "bench/rack/faults.h"
 #include "bench/rack/replay.h"
 #include "bench/rack/scenario.h"
@@ -38,15 +39,14 @@ std::string server_config(const RackHost& host, const Fabric& fabric,
                           const RackScenario& scenario) {
   const RackServers& settings = scenario.servers();
   const std::string racks = is_joined(scenario) ? rack_config(host, fabric) : "";
-  return racks +
-         fmt::format(
-             "control_address: \"{}\"\ndata_address: \"{}:0\"\n{}"
-             "transports: \"tcp\"\ntcp_buffer_kib: {}\ntcp_delay_us: {}\nlog_level: \"warn\"\n"
-             "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
-             "security {{ tokens: \"off\" allow_plaintext: true }}\n",
-             control_address(host), host.address, host.workers > 0 ? "transports: \"shm\"\n" : "",
-             settings.tcp_buffer_kib(), scenario.links().latency_us(), settings.cores(),
-             settings.tcp_congestion_control());
+  return racks + fmt::format(
+                     "control_address: \"{}\"\ndata_address: \"{}:0\"\n{}"
+                     "transports: \"tcp\"\ntcp_buffer_kib: {}\nlog_level: \"warn\"\n"
+                     "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
+                     "security {{ tokens: \"off\" allow_plaintext: true }}\n",
+                     control_address(host), host.address,
+                     host.workers > 0 ? "transports: \"shm\"\n" : "", settings.tcp_buffer_kib(),
+                     settings.cores(), settings.tcp_congestion_control());
 }
 
 std::string job_of(const RackScenario& scenario) {
@@ -70,8 +70,9 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
   std::vector<ChildProcess*> punctual;
   for (const RackHost& host : fabric.hosts) {
     if (!host.has_server) continue;
-    const HostProgram program{.program = "phub-server",
-                              .words = {"--config"},
+    const ServerProgram server = delayed_server(scenario.links().latency_us());
+    const HostProgram program{.program = server.program,
+                              .words = server.words,
                               .config = server_config(host, fabric, scenario),
                               .late_s = late_seconds(scenario, host)};
     PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bench/base/keys.h"
+#include "bench/delay/delayed_endpoint.h"
 #include "bench/rack/faults.h"
 #include "bench/rack/replay.h"
 #include "bench/rack/testbed/fabric.h"
@@ -129,7 +130,7 @@ void check_links(ConfigCheck& check, const RackScenario& scenario) {
   const bool has_own = std::any_of(scenario.racks().begin(), scenario.racks().end(),
                                    [](const Rack& rack) { return !rack.colocated(); });
   check.unused_unless(has_own, "server_factor", "where all servers are on workers' hosts");
-  check.in_range("latency_us", links.latency_us(), 0U, kTcpDelayUsMax);
+  check.in_range("latency_us", links.latency_us(), 0U, kDelayUsMax);
   check.require(
       links.oversubscription() > 0, "oversubscription",
       fmt::format("{:g} is no ratio; write a number above 0, 1 where the uplink is as fast "
@@ -227,7 +228,6 @@ void check_training(ConfigCheck& check, const RackTraining& training) {
   ours(worker.has_tcp_congestion_control(), "tcp_congestion_control",
        "servers.tcp_congestion_control");
   ours(worker.has_tcp_buffer_kib(), "tcp_buffer_kib", "servers.tcp_buffer_kib");
-  ours(worker.has_tcp_delay_us(), "tcp_delay_us", "links.latency_us");
 }
 
 }  // namespace
@@ -254,6 +254,9 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
   }
   if (scenario.has_training()) {
     check.unused_unless(!scenario.has_exchange(), "training", "beside exchange");
+    check.require(scenario.links().latency_us() == 0, "training",
+                  "sends without links.latency_us, as phub-worker does; remove it, or write a "
+                  "replay");
     ConfigCheck training = check.nested("training", scenario.training());
     check_training(training, scenario.training());
   }

@@ -68,7 +68,6 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
   config.mutable_train()->set_metrics("/dev/stdout");
   config.set_tcp_congestion_control(scenario.servers().tcp_congestion_control());
   config.set_tcp_buffer_kib(scenario.servers().tcp_buffer_kib());
-  config.set_tcp_delay_us(scenario.links().latency_us());
   std::uint32_t workers = 0;
   for (const Rack& rack : scenario.racks()) workers += rack.workers();
   config.set_workers(workers);

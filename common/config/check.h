@@ -19,7 +19,6 @@ namespace phub {
 
 inline constexpr std::uint32_t kTcpBufferKibMin = 32;
 inline constexpr std::uint32_t kTcpBufferKibMax = 64 * 1024;
-inline constexpr std::uint32_t kTcpDelayUsMax = 1'000'000;
 
 class ConfigCheck {
  public:

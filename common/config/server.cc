@@ -143,9 +143,6 @@ Status validate(const ServerConfig& config, const std::string& file,
   if (config.tcp_buffer_kib() != 0) {
     check.in_range("tcp_buffer_kib", config.tcp_buffer_kib(), kTcpBufferKibMin, kTcpBufferKibMax);
   }
-  check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_delay_us",
-                      "because transports has no \"tcp\"");
-  check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
                  kHourMs);
   for (const char* const field :

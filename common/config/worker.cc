@@ -276,8 +276,6 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   }
   check.unused_unless(may_use_tcp, "tcp_streams", "with this transport");
   check.in_range("tcp_streams", config.tcp_streams(), 1U, kMaxTcpStreams);
-  check.unused_unless(may_use_tcp, "tcp_delay_us", "with this transport");
-  check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
   check.one_of("watch_values", config.watch_values(), {"off", "name", "fail"});

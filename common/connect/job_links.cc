@@ -39,7 +39,6 @@ Status JobLinks::allocate() {
   std::vector<std::uint32_t> streams;
   for (std::uint32_t s = 0; s < choices_.by_server.size(); ++s) streams.push_back(streams_of(s));
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader, streams);
-  exchange_->lanes().delay_tcp(job_.tcp_delay);
   std::byte* const checksums =
       memory_->data() + shared_checksums_offset(plan(), size_of(job_.wire_type));
   exchange_->use_memory(
@@ -114,7 +113,7 @@ Status JobLinks::connect_core(std::uint32_t server, std::uint32_t core) {
 }
 
 Status JobLinks::connect_tcp(ServerCore where, DataTarget target) {
-  PHUB_ASSIGN_OR_RETURN(transport::TcpEndpoint * endpoint, exchange_->lanes().tcp());
+  PHUB_ASSIGN_OR_RETURN(transport::TcpEndpoint * endpoint, exchange_->lanes().tcp(job_.tcp_front));
   where.streams = streams_of(where.server);
   for (std::uint32_t index = 0; index < where.streams; ++index) {
     where.stream = target.stream = index;

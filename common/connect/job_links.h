@@ -29,9 +29,9 @@ struct LinkedJob {
   std::shared_ptr<const Plan> plan;
   DataType wire_type = DataType::kFloat32;
   transport::CongestionControl congestion_control = {};
-  std::uint32_t tcp_streams = 1;           // to each core that is reached by tcp
-  std::chrono::microseconds tcp_delay{0};  // of what is sent by tcp, for benches and tests
-  std::chrono::milliseconds timeout{0};    // of each connection
+  std::uint32_t tcp_streams = 1;  // to each core that is reached by tcp
+  transport::EndpointFront tcp_front = {};
+  std::chrono::milliseconds timeout{0};  // of each connection
   // The server updates what it has replied with while this worker computes, so replies are copied.
   bool has_quorum = false;
   // Hyper-parameters of others than worker 0 may count, so all workers say them: of a quorum, whose

@@ -1,17 +1,17 @@
 // What the data connections of a client use on this host.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/transport/transport.h"
+
 namespace phub {
 
 inline constexpr std::uint32_t kTcpBufferLeastKib = 32;
 inline constexpr std::uint32_t kTcpBufferMostKib = 64 * 1024;
-inline constexpr std::chrono::microseconds kTcpDelayMax{1'000'000};
 
 struct LinkOptions {
   std::vector<std::string> verbs_devices = {};        // "mlx5_0" or "mlx5_0:2"; empty: all
@@ -19,7 +19,7 @@ struct LinkOptions {
   // auto (within a host reno, else the system's), system, or a name that the kernel offers
   std::string tcp_congestion_control = "auto";
   std::uint32_t tcp_buffer_kib = 0;  // of a connection to another host; 0: the kernel's choice
-  std::chrono::microseconds tcp_delay{0};  // what tcp sends leaves so much later, for benches
+  transport::EndpointFront tcp_front = {};
 };
 
 }  // namespace phub

@@ -47,11 +47,8 @@ const std::uint32_t* EndpointLane::checksum(transport::PeerId peer, std::uint32_
   return wire::is_control(slot) ? nullptr : checksums_ + peers_[peer].connection->chunks()[slot];
 }
 
-Status EndpointLane::delay(std::chrono::microseconds time) {
-  PHUB_ASSIGN_OR_RETURN(
-      delayed_,
-      transport::DelayedEndpoint::create(
-          *endpoint_, {.delay = time, .max_peers = static_cast<std::uint32_t>(peers_.size())}));
+Status EndpointLane::put_in_front(const transport::EndpointFront& front) {
+  PHUB_ASSIGN_OR_RETURN(front_, front(*endpoint_, static_cast<std::uint32_t>(peers_.size())));
   return {};
 }
 
@@ -77,7 +74,7 @@ Result<Endpoint*> Lanes::find_or_create(const IsWanted& is_wanted, const Create&
   return endpoint;
 }
 
-Result<TcpEndpoint*> Lanes::tcp() {
+Result<TcpEndpoint*> Lanes::tcp(const transport::EndpointFront& front) {
   const std::size_t before = lanes_.size();
   PHUB_ASSIGN_OR_RETURN(TcpEndpoint * endpoint,
                         find_or_create<TcpEndpoint>([](const TcpEndpoint&) { return true; },
@@ -86,7 +83,7 @@ Result<TcpEndpoint*> Lanes::tcp() {
                                                           {.max_peers = connections_}, lane);
                                                     }));
   const bool is_new = lanes_.size() > before;
-  if (is_new && tcp_delay_.count() > 0) PHUB_RETURN_IF_ERROR(lanes_.back()->delay(tcp_delay_));
+  if (is_new && front) PHUB_RETURN_IF_ERROR(lanes_.back()->put_in_front(front));
   return endpoint;
 }
 

@@ -4,7 +4,6 @@
 // Set-up, then the Exchange's thread.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,7 +15,6 @@
 #include "common/exchange/due_replies.h"
 #include "common/protocol/window_layout.h"
 #include "common/transport/shm/shm_endpoint.h"
-#include "common/transport/tcp/delayed_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 
@@ -37,12 +35,12 @@ class EndpointLane : public transport::ReceiveBuffers,
   Peer& at(transport::PeerId peer) { return peers_[peer]; }
   std::span<const Peer> peers() const { return peers_; }
   // What connections post to, and the transport's own behind it: often the same.
-  transport::Endpoint& endpoint() const { return delayed_ ? *delayed_ : *endpoint_; }
+  transport::Endpoint& endpoint() const { return front_ ? *front_ : *endpoint_; }
   transport::Endpoint& own() const { return *endpoint_; }
   // Whose buffers and layout this is.
   void use(std::unique_ptr<transport::Endpoint> endpoint) { endpoint_ = std::move(endpoint); }
-  // What is posted leaves so much later. REQUIRES: use was called, and there is no peer.
-  Status delay(std::chrono::microseconds time);
+  // REQUIRES: use was called, and there is no peer.
+  Status put_in_front(const transport::EndpointFront& front);
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void release(transport::PeerId, std::byte*) final {}
@@ -53,8 +51,8 @@ class EndpointLane : public transport::ReceiveBuffers,
   const DueReplies& due_;
   std::vector<Peer> peers_;
   const std::uint32_t* checksums_;
-  std::unique_ptr<transport::Endpoint> endpoint_;        // uses the above
-  std::unique_ptr<transport::DelayedEndpoint> delayed_;  // in front of it; null: nothing is
+  std::unique_ptr<transport::Endpoint> endpoint_;  // uses the above
+  std::unique_ptr<transport::Endpoint> front_;     // of it; null: nothing is there
 };
 
 class Lanes {
@@ -62,14 +60,12 @@ class Lanes {
   // `due` outlives it.
   Lanes(const DueReplies& due, std::uint32_t connections) : due_(due), connections_(connections) {}
 
-  // Of what tcp sends, for benches and tests. REQUIRES: before the first tcp().
-  void delay_tcp(std::chrono::microseconds time) { tcp_delay_ = time; }
   // By chunk, of what is pushed. REQUIRES: before the first endpoint.
   void use_checksums(const std::uint32_t* checksums) { checksums_ = checksums; }
   // Replies are to come on their chunks' streams. REQUIRES: before the first endpoint.
   void expect_streams() { has_streams_ = true; }
   // The endpoint of the transport, created by the first call; of verbs, the device's.
-  Result<transport::TcpEndpoint*> tcp();
+  Result<transport::TcpEndpoint*> tcp(const transport::EndpointFront& front = {});
   Result<transport::ShmEndpoint*> shm();
   Result<transport::VerbsEndpoint*> verbs_on(
       const std::shared_ptr<const transport::verbs::OpenDevice>& device);
@@ -91,7 +87,6 @@ class Lanes {
 
   const DueReplies& due_;
   std::uint32_t connections_;
-  std::chrono::microseconds tcp_delay_{0};
   const std::uint32_t* checksums_ = nullptr;
   bool has_streams_ = false;
   std::vector<std::unique_ptr<EndpointLane>> lanes_;

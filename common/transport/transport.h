@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -111,5 +113,10 @@ class Endpoint {
   // Forgets a peer and closes what belongs to it.
   virtual void remove(PeerId peer) = 0;
 };
+
+// Makes what stands in front of an endpoint of `max_peers`, which outlives it; its owner calls
+// what was made instead. An empty one makes nothing: nothing stands in front.
+using EndpointFront =
+    std::function<Result<std::unique_ptr<Endpoint>>(Endpoint& behind, std::uint32_t max_peers)>;
 
 }  // namespace phub::transport

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   CoreLanes& lanes = core->lanes_;
   PHUB_ASSIGN_OR_RETURN(lanes.shm, ShmLane::create(options.max_connections));
   PHUB_ASSIGN_OR_RETURN(lanes.tcp,
-                        TcpLane::create(options.max_connections, options.tcp_delay, core->turns_));
+                        TcpLane::create(options.max_connections, options.tcp_front, core->turns_));
   lanes.all = {lanes.shm.get(), lanes.tcp.get()};
   if (options.device) {
     PHUB_ASSIGN_OR_RETURN(lanes.verbs, VerbsLane::create(options.max_connections, options.device));

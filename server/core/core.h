@@ -27,7 +27,7 @@ struct CoreOptions {
   std::optional<std::uint32_t> cpu;  // where to pin the thread
   Waiting waiting;
   std::uint32_t max_connections = 256;
-  std::chrono::microseconds tcp_delay{0};  // of what it sends by tcp, for benches and tests
+  transport::EndpointFront tcp_front = {};
   std::shared_ptr<const transport::verbs::OpenDevice> device;  // its NIC; null: no RDMA
   std::function<void()> on_event;  // called by the core's thread after it reports a loss
   bool own_thread = true;          // false: there is none; who calls run_once is the core's thread

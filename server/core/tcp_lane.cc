@@ -11,16 +11,15 @@ namespace phub::server {
 using transport::Completion;
 
 Result<std::unique_ptr<TcpLane>> TcpLane::create(std::uint32_t max_connections,
-                                                 std::chrono::microseconds delay, Turns& turns) {
+                                                 const transport::EndpointFront& front,
+                                                 Turns& turns) {
   std::unique_ptr<TcpLane> lane(new TcpLane(max_connections, turns));
   PHUB_ASSIGN_OR_RETURN(lane->tcp_,
                         transport::TcpEndpoint::create({.max_peers = max_connections}, *lane));
   lane->endpoint_ = lane->tcp_.get();
-  if (delay.count() == 0) return lane;
-  PHUB_ASSIGN_OR_RETURN(lane->delayed_,
-                        transport::DelayedEndpoint::create(
-                            *lane->tcp_, {.delay = delay, .max_peers = max_connections}));
-  lane->endpoint_ = lane->delayed_.get();
+  if (!front) return lane;
+  PHUB_ASSIGN_OR_RETURN(lane->front_, front(*lane->tcp_, max_connections));
+  lane->endpoint_ = lane->front_.get();
   return lane;
 }
 

@@ -5,11 +5,9 @@
 // served, no more at a time than is served soon. Belongs to the core's thread.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <span>
 
-#include "common/transport/tcp/delayed_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "server/core/lane.h"
 #include "server/core/turns.h"
@@ -18,9 +16,10 @@ namespace phub::server {
 
 class TcpLane final : public Lane {
  public:
-  // What is sent leaves `delay` later; 0: at once. `turns` outlives it.
+  // `turns` outlives it.
   static Result<std::unique_ptr<TcpLane>> create(std::uint32_t max_connections,
-                                                 std::chrono::microseconds delay, Turns& turns);
+                                                 const transport::EndpointFront& front,
+                                                 Turns& turns);
   transport::TcpEndpoint& endpoint() const { return *tcp_; }
 
   // Reads of the job's streams what its turn can pay for: one after the other, a few writes of
@@ -43,7 +42,7 @@ class TcpLane final : public Lane {
 
   Turns& turns_;
   std::unique_ptr<transport::TcpEndpoint> tcp_;
-  std::unique_ptr<transport::DelayedEndpoint> delayed_;  // in front of it; null: nothing is
+  std::unique_ptr<transport::Endpoint> front_;  // of it; null: nothing is there
 };
 
 }  // namespace phub::server

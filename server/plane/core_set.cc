@@ -22,7 +22,7 @@ Result<std::unique_ptr<CoreSet>> CoreSet::create(const DataPlaneOptions& options
                                  .cpu = cpus[i],
                                  .waiting = options.waiting,
                                  .max_connections = options.connections_per_core,
-                                 .tcp_delay = options.tcp_delay,
+                                 .tcp_front = options.tcp_front,
                                  .device = set->ports_.empty() ? nullptr : set->ports_[i].device,
                                  .on_event = [event_fd] { ::eventfd_write(event_fd, 1); }}));
     set->cores_.push_back(std::move(core));

@@ -23,6 +23,7 @@
 #include "common/base/waiting.h"
 #include "common/plan/plan.h"
 #include "common/rendezvous/join_info.h"
+#include "common/transport/transport.h"
 #include "common/transport/verbs/device/counters.h"
 #include "common/transport/verbs/device/device.h"
 #include "server/job/copy.h"
@@ -89,7 +90,7 @@ struct DataPlaneOptions {
   std::string tcp_address = "127.0.0.1:0";
   std::string tcp_congestion_control = "auto";
   std::uint32_t tcp_buffer_kib = 0;            // CongestionControl::bound_buffers
-  std::chrono::microseconds tcp_delay{0};      // of what is sent, for benches and tests
+  transport::EndpointFront tcp_front = {};     // of each core's
   bool encrypt_tcp = false;                    // then verbs, which is not, is refused
   OfferVerbs verbs = OfferVerbs::kIfPossible;  // set up over tcp's port: needs tcp too
   std::vector<std::string> verbs_devices;      // "mlx5_0" or "mlx5_0:2"; empty: all

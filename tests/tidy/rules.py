@@ -48,7 +48,7 @@ RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
      re.compile(r"^(common/(config/|job/|rendezvous/|rpc/|text/message_json)"
-                r"|server/(rpc/|page/|directory/etcd|doctor/peer/|phubctl|main|daemon)"
+                r"|server/(rpc/|page/|directory/etcd|doctor/peer/|phubctl|main|daemon|serve)"
                 r"|worker/(client/named_options|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),

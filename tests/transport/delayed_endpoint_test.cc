@@ -1,6 +1,6 @@
 // An endpoint whose writes leave later: when they leave, what waits, and who is woken. What is
 // behind it is made up, and time is the test's.
-#include "common/transport/tcp/delayed_endpoint.h"
+#include "bench/delay/delayed_endpoint.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,8 +10,12 @@
 
 #include "tests/support/hang_guard.h"
 
-namespace phub::transport {
+namespace phub::bench {
 namespace {
+
+using transport::Completion;
+using transport::PeerId;
+using transport::Write;
 
 using std::chrono::microseconds;
 
@@ -19,7 +23,7 @@ constexpr microseconds kDelay{1000};
 constexpr std::byte kPayload[1] = {};
 
 // Takes as many writes as it is told to.
-class Behind final : public Endpoint {
+class Behind final : public transport::Endpoint {
  public:
   std::size_t post(PeerId peer, std::span<const Write> writes) override {
     std::size_t accepted = 0;
@@ -189,4 +193,4 @@ TEST_CASE("a peer that is removed is sent what waits, and the next one has an em
   CHECK(rig.taken(0) == Immediates{1, 2, 9});
 }
 
-}  // namespace phub::transport
+}  // namespace phub::bench

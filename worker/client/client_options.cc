@@ -120,12 +120,6 @@ Status check_options(const ClientOptions& options) {
                                         std::to_string(kTcpBufferLeastKib) + " to " +
                                         std::to_string(kTcpBufferMostKib)};
   }
-  const auto delay = options.links.tcp_delay;
-  if (delay.count() < 0 || delay > kTcpDelayMax) {
-    return {Code::kInvalidArgument, "links: tcp_delay of " + std::to_string(delay.count()) +
-                                        " us is outside the allowed range of 0 to " +
-                                        std::to_string(kTcpDelayMax.count())};
-  }
   PHUB_RETURN_IF_ERROR(check_compress(options.compress, options.job.rule));
   PHUB_RETURN_IF_ERROR(check_hogwild(options));
   PHUB_RETURN_IF_ERROR(validate(describe_job(options, {})));

@@ -52,7 +52,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
            .wire_type = options.job.wire_type,
            .congestion_control = congestion_control,
            .tcp_streams = options.job.tcp_streams,
-           .tcp_delay = options.links.tcp_delay,
+           .tcp_front = options.links.tcp_front,
            .timeout = options.timeout,
            .has_quorum = !options.job.rounds.waits_for_all(),
            .all_may_lead = !options.job.rounds.waits_for_all() || options.job.rack_local.is_on(),

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "bench/delay/delayed_endpoint.h"
 #include "tests/support/main/catch.h"
 #include "tests/support/server/racks/racks_rig.h"
 
@@ -34,7 +35,7 @@ TEST_CASE("sums over racks have the bits of one fold", "[racks]") {
                std::vector<std::uint32_t>{1, 1, 2, 1, 1, 1, 1, 3, 1});
   const std::chrono::microseconds delay(GENERATE(0, 200));
   INFO(name_of(shape) << ", " << workers.size() << " racks, " << delay.count() << " us");
-  RacksRig rig({.workers = workers, .shape = shape, .tcp_delay = delay});
+  RacksRig rig({.workers = workers, .shape = shape, .tcp_front = bench::delayed_by(delay)});
   std::mt19937 random(workers.size());
   for (int round = 0; round < 3; ++round) {
     rig.randomise(random);

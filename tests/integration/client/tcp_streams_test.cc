@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/delay/delayed_endpoint.h"
 #include "common/connect/data_connection.h"
 #include "common/rendezvous/membership.h"
 #include "tests/support/hang_guard.h"
@@ -152,17 +153,19 @@ class Daemons {
       server::DaemonOptions options;
       options.data_plane.cores = cores;
       options.data_plane.encrypt_tcp = encrypt;
-      options.data_plane.tcp_delay = delay;
+      options.data_plane.tcp_front = bench::delayed_by(delay);
       options.data_plane.verbs = server::OfferVerbs::kNo;
       all_.push_back(std::move(*TestServer::start(options)));
     }
   }
   ClientOptions options(const std::string& job, std::uint32_t streams) const {
-    ClientOptions options = {
-        .servers = {},
-        .job = {.name = job, .workers = kStreamWorkers, .chunk_bytes = 8192, .tcp_streams = streams},
-        .transport = "tcp",
-        .timeout = kHangGuard};
+    ClientOptions options = {.servers = {},
+                             .job = {.name = job,
+                                     .workers = kStreamWorkers,
+                                     .chunk_bytes = 8192,
+                                     .tcp_streams = streams},
+                             .transport = "tcp",
+                             .timeout = kHangGuard};
     for (const auto& server : all_) options.servers.push_back(server->address());
     return options;
   }
@@ -177,7 +180,7 @@ void compare_kinds(const Daemons& daemons, std::uint32_t streams,
     std::vector<Bytes> bits;
     for (const std::uint32_t count : {1U, streams}) {
       ClientOptions options = daemons.options("spread", count);
-      options.links.tcp_delay = delay;
+      options.links.tcp_front = bench::delayed_by(delay);
       kind.change(options);
       auto result = results(options, kind.adds_keys);
       INFO(kind.name << " " << count << " " << (result ? "" : result.error().to_string()));

@@ -114,6 +114,15 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--transport", refused.stderr)
 
+    def test_over_long_links_a_round_takes_their_way_there_and_back(self):
+        there = 0.02
+        objects = self.lines("exchange", "--transport", "tcp", "--tcp-delay-us", "20000", "--workers", "2",
+                             "--servers", "2", "--elements", "20000", "--iterations", "4", "--blocks", "2")
+        self.assertGreater(objects[0]["seconds_p50"], 0.9 * 2 * there)  # who is told first begins before the others
+        refused = run("exchange", "--transport", "shm", "--tcp-delay-us", "20000")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--tcp-delay-us", refused.stderr)
+
     def test_rounds_with_votes_take_turns_with_rounds_without(self):
         objects = self.lines("exchange", "--transport", "shm,tcp", "--vote", "--workers", "2",
                              "--dtype", "fp16", "--rule", "momentum", "--elements", "50000",

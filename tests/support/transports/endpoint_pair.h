@@ -17,7 +17,6 @@
 
 #include "common/memory/memory.h"
 #include "common/transport/shm/shm_endpoint.h"
-#include "common/transport/tcp/delayed_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "tests/support/hang_guard.h"
 
@@ -127,24 +126,6 @@ inline std::unique_ptr<EndpointPair> tcp_pair(TcpStream stream_a, TcpStream stre
   open(pair->a, std::move(stream_a));
   open(pair->b, std::move(stream_b));
   pair->kill_b = [raw = pair.get()] { raw->b.endpoint->remove(raw->b.peer); };
-  return pair;
-}
-
-// What the endpoints of `pair` send leaves so much later.
-inline std::unique_ptr<EndpointPair> delayed_pair(std::unique_ptr<EndpointPair> pair,
-                                                  const DelayOptions& options) {
-  for (Side* side : {&pair->a, &pair->b}) {
-    std::shared_ptr<Endpoint> behind = std::move(side->endpoint);
-    side->endpoint = std::move(*DelayedEndpoint::create(*behind, options));
-    side->kept = std::move(behind);
-  }
-  pair->settle = [](Side& side) {
-    const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
-    while (!dynamic_cast<DelayedEndpoint&>(*side.endpoint).is_empty()) {
-      PHUB_CHECK(std::chrono::steady_clock::now() < deadline, "what was posted leaves");
-      side.endpoint->poll({});
-    }
-  };
   return pair;
 }
 

@@ -135,9 +135,9 @@ TEST_CASE("what does not go with colocated hosts or latency is refused") {
                       "training { worker { tcp_buffer_kib: 64 } }")
             .find("tcp_buffer_kib: is the scenario's to set: servers.tcp_buffer_kib") !=
         std::string::npos);
-  CHECK(hosts_refusal("racks { workers: 2 servers: 1 }\n"
-                      "training { worker { tcp_delay_us: 5 } }")
-            .find("tcp_delay_us: is the scenario's to set: links.latency_us") != std::string::npos);
+  CHECK(hosts_refusal("racks { workers: 2 servers: 1 } links { latency_us: 10 }\n"
+                      "training { worker { train { seed: 5 } } }")
+            .find("training: sends without links.latency_us") != std::string::npos);
 }
 
 TEST_CASE("peers of joined racks may be phub's other shapes") {

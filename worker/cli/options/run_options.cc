@@ -177,8 +177,7 @@ ClientOptions client_of(const WorkerConfig& config) {
                                            ? std::optional(config.verbs_gid_index())
                                            : std::nullopt,
                     .tcp_congestion_control = config.tcp_congestion_control(),
-                    .tcp_buffer_kib = config.tcp_buffer_kib(),
-                    .tcp_delay = std::chrono::microseconds(config.tcp_delay_us())},
+                    .tcp_buffer_kib = config.tcp_buffer_kib()},
           .compress = compress_of(config.train()),
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};

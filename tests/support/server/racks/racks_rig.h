@@ -27,7 +27,7 @@ struct RacksOptions {
   DataType wire_type = DataType::kFloat32;
   DataType rack_wire_type = DataType::kFloat32;
   LossScale loss_scale = {};
-  std::chrono::microseconds tcp_delay{0};
+  transport::EndpointFront tcp_front = {};  // with one rounds may be idle for a time
   std::uint32_t keys = 24;
   std::uint32_t key_elements = 1024;  // of kHybrid every second key has twice as many, and is large
   bool has_stranger = false;          // rack 0 takes for rack 2 what says only what a test says:
@@ -186,7 +186,7 @@ class RacksRig {
     expected_replies_ += plan->chunks.size();
     const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
     const auto is_hopeless = [&](int idle) {
-      if (options_.tcp_delay.count() == 0) return idle >= 1000;
+      if (!options_.tcp_front) return idle >= 1000;
       return std::chrono::steady_clock::now() > deadline;
     };
     for (int idle = 0; !is_hopeless(idle) && !are_replied(); ++idle) {
@@ -306,7 +306,7 @@ class RacksRig {
     rack.on_core = std::move(*server::JobOnCore::create(rack.layout, 0, rack.memory));
     server::CoreOptions options;
     options.own_thread = false;
-    options.tcp_delay = options_.tcp_delay;
+    options.tcp_front = options_.tcp_front;
     rack.core = std::move(*server::Core::create(options));
     for (std::uint32_t i = 0; i < options_.workers[index]; ++i) {
       auto [own, cores] = transport::stream_pair();

@@ -1,4 +1,4 @@
-#include "common/transport/tcp/delayed_endpoint.h"
+#include "bench/delay/delayed_endpoint.h"
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-namespace phub::transport {
+namespace phub::bench {
 namespace {
 
 // What room promises at most, and what is handed on at once: a tcp endpoint's own queue.
@@ -30,8 +30,8 @@ void DelayedEndpoint::Line::pop(std::size_t count) {
   for (; count > 0; --count) bytes -= ring[popped++ % kDepth].write.bytes;
 }
 
-DelayedEndpoint::DelayedEndpoint(Endpoint& endpoint, const DelayOptions& options, UniqueFd epoll,
-                                 UniqueFd timer)
+DelayedEndpoint::DelayedEndpoint(transport::Endpoint& endpoint, const DelayOptions& options,
+                                 UniqueFd epoll, UniqueFd timer)
     : endpoint_(endpoint),
       options_(options),
       epoll_(std::move(epoll)),
@@ -40,12 +40,12 @@ DelayedEndpoint::DelayedEndpoint(Endpoint& endpoint, const DelayOptions& options
   waiting_.reserve(options.max_peers);
 }
 
-Result<std::unique_ptr<DelayedEndpoint>> DelayedEndpoint::create(Endpoint& endpoint,
+Result<std::unique_ptr<DelayedEndpoint>> DelayedEndpoint::create(transport::Endpoint& endpoint,
                                                                  const DelayOptions& options) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!epoll || !timer || !watch(epoll, endpoint.wait_fd()) || !watch(epoll, timer.get())) {
-    return errno_status("a timer for tcp_delay_us", Code::kResourceExhausted);
+    return errno_status("a timer for late writes", Code::kResourceExhausted);
   }
   return std::unique_ptr<DelayedEndpoint>(
       new DelayedEndpoint(endpoint, options, std::move(epoll), std::move(timer)));
@@ -126,4 +126,14 @@ void DelayedEndpoint::remove(PeerId peer) {
   endpoint_.remove(peer);
 }
 
-}  // namespace phub::transport
+transport::EndpointFront delayed_by(std::chrono::microseconds delay) {
+  if (delay.count() == 0) return {};
+  return [delay](transport::Endpoint& behind,
+                 std::uint32_t max_peers) -> Result<std::unique_ptr<transport::Endpoint>> {
+    PHUB_ASSIGN_OR_RETURN(
+        auto made, DelayedEndpoint::create(behind, {.delay = delay, .max_peers = max_peers}));
+    return std::unique_ptr<transport::Endpoint>(std::move(made));
+  };
+}
+
+}  // namespace phub::bench

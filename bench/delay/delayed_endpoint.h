@@ -1,4 +1,4 @@
-// Latency where there is none, for benches and tests: an endpoint whose writes leave some time
+// Latency where there is none: an endpoint whose writes leave some time
 // after they were posted, as if the link were so much longer.
 //
 // It stands in front of another endpoint, which posts what has waited long enough and does all the
@@ -19,7 +19,9 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/transport.h"
 
-namespace phub::transport {
+namespace phub::bench {
+
+inline constexpr std::uint32_t kDelayUsMax = 1'000'000;
 
 struct DelayOptions {
   std::chrono::microseconds delay{0};
@@ -27,15 +29,19 @@ struct DelayOptions {
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
-class DelayedEndpoint final : public Endpoint {
+class DelayedEndpoint final : public transport::Endpoint {
  public:
-  // Of each peer's line. Small writes are many, so that a line of them does not end before its
-  // time.
+  using Completion = transport::Completion;
+  using PeerId = transport::PeerId;
+  using Write = transport::Write;
+
+  // The places and bytes of a peer's line. There are many small writes, so that it does not end
+  // before its time.
   static constexpr std::uint32_t kDepth = 128;
   static constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 10;
 
   // `endpoint` outlives it. Error: kResourceExhausted, no descriptors.
-  static Result<std::unique_ptr<DelayedEndpoint>> create(Endpoint& endpoint,
+  static Result<std::unique_ptr<DelayedEndpoint>> create(transport::Endpoint& endpoint,
                                                          const DelayOptions& options);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
@@ -61,7 +67,7 @@ class DelayedEndpoint final : public Endpoint {
     Moment due;
   };
 
-  // Of one peer, the oldest first.
+  // The writes of one peer, the oldest first.
   struct Line {
     std::vector<Waiting> ring = std::vector<Waiting>(kDepth);
     std::uint32_t pushed = 0;
@@ -74,13 +80,14 @@ class DelayedEndpoint final : public Endpoint {
     void pop(std::size_t count);
   };
 
-  DelayedEndpoint(Endpoint& endpoint, const DelayOptions& options, UniqueFd epoll, UniqueFd timer);
+  DelayedEndpoint(transport::Endpoint& endpoint, const DelayOptions& options, UniqueFd epoll,
+                  UniqueFd timer);
   // Hands on what is due at `now`, until the endpoint behind takes no more.
   void release(PeerId peer, Moment now);
   // Wakes a sleeper after so long; nothing: not at all.
   void set_timer(std::optional<std::chrono::nanoseconds> time);
 
-  Endpoint& endpoint_;
+  transport::Endpoint& endpoint_;
   DelayOptions options_;
   UniqueFd epoll_;  // of the endpoint's descriptor and the timer
   UniqueFd timer_;
@@ -89,4 +96,7 @@ class DelayedEndpoint final : public Endpoint {
   std::vector<PeerId> waiting_;  // peers whose lines are not empty
 };
 
-}  // namespace phub::transport
+// Such an endpoint stands in front of each; of 0 none does.
+transport::EndpointFront delayed_by(std::chrono::microseconds delay);
+
+}  // namespace phub::bench
