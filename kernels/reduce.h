@@ -8,8 +8,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
@@ -79,13 +77,5 @@ std::size_t first_not_finite(Source source, std::size_t elements);
 // dst[i] = src[i], rounded to nearest even.
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,
              std::size_t elements);
-
-// Names of the instruction sets that this machine can run, best first; the first is in use.
-std::vector<std::string_view> supported_targets();
-std::string_view active_target();
-
-// Restricts dispatch to one of supported_targets(), or lifts the restriction (empty). For tests
-// and ablations; not thread-safe against running kernels.
-bool select_target(std::string_view name);
 
 }  // namespace phub::kernels

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <vector>
 
 namespace phub {
 
@@ -79,15 +78,6 @@ Mapping::~Mapping() {
 Status Mapping::guard(bool writable) {
   PHUB_ASSIGN_OR_RETURN(guard_, GuardedRange::create(data_, mapped_, writable));
   return {};
-}
-
-std::size_t Mapping::resident_bytes() const {
-  const std::size_t pages = (size_ + page_bytes() - 1) / page_bytes();
-  std::vector<unsigned char> state(pages);
-  if (::mincore(data_, size_, state.data()) != 0) return 0;
-  std::size_t resident = 0;
-  for (const unsigned char page : state) resident += page & 1U;
-  return resident * page_bytes();
 }
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::create(const std::string& name,

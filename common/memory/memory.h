@@ -37,8 +37,6 @@ class Mapping {
   std::size_t size() const { return size_; }
   // What it got.
   Pages pages() const { return pages_; }
-  // Bytes of the range that are in memory now; walks over all of it.
-  std::size_t resident_bytes() const;
   // From now on a page that fails is one of zeros, and has_failed() says so (fault_guard.h).
   Status guard(bool writable);
   bool has_failed() const { return guard_.has_failed(); }
@@ -64,7 +62,6 @@ class SharedMemory {
   std::byte* data() const { return mapping_->data(); }
   std::size_t size() const { return mapping_->size(); }
   Pages pages() const { return mapping_->pages(); }
-  std::size_t resident_bytes() const { return mapping_->resident_bytes(); }
   int fd() const { return fd_.get(); }
   // Makes every page resident. Error: kResourceExhausted.
   Status populate();

@@ -49,13 +49,6 @@ bool PrioritySet::insert(std::uint32_t value) {
   return true;
 }
 
-bool PrioritySet::erase(std::uint32_t value) {
-  if (!contains(value)) return false;
-  --size_;
-  take_out(value, levels_, words_);
-  return true;
-}
-
 bool PrioritySet::contains(std::uint32_t value) const {
   PHUB_DCHECK(value < capacity_, "value out of range");
   return (words_[value >> kWordShift] & bit_of(value)) != 0;

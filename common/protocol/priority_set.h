@@ -16,9 +16,8 @@ class PrioritySet {
   // Holds values from 0 to capacity - 1.
   explicit PrioritySet(std::uint32_t capacity);
 
-  // REQUIRES: value < capacity(). True if it was not (was) there.
+  // REQUIRES: value < capacity(). True if it was not there.
   bool insert(std::uint32_t value);
-  bool erase(std::uint32_t value);
   bool contains(std::uint32_t value) const;
 
   // The smallest value. REQUIRES: not empty.

@@ -36,10 +36,4 @@ Result<std::vector<ArrivedStream>> GatheredStreams::add(std::size_t place, Arriv
   return all;
 }
 
-std::size_t GatheredStreams::waiting() const {
-  std::size_t sockets = 0;
-  for (const auto& [place, streams] : places_) sockets += streams.size();
-  return sockets;
-}
-
 }  // namespace phub::server

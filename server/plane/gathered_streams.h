@@ -2,8 +2,9 @@
 // which each worker has several: the core is given all of them at once, or none.
 //
 // What waits belongs to the member that proved who it is by a secret. It goes when another member
-// has that seat, which brings another secret, when the job goes on without it, and with the job. So a worker that dies on the way
-// leaves at most kMaxTcpStreams - 1 sockets for each core, and keeps nobody from its seat.
+// has that seat, which brings another secret, when the job goes on without it, and with the job. So
+// a worker that dies on the way leaves at most kMaxTcpStreams - 1 sockets for each core, and keeps
+// nobody from its seat.
 //
 // A value; whoever owns it locks.
 #pragma once
@@ -39,7 +40,6 @@ class GatheredStreams {
   // Closes what waits there.
   void forget(std::size_t place) { places_.erase(place); }
   void clear() { places_.clear(); }
-  std::size_t waiting() const;  // sockets
 
  private:
   using Place = std::vector<ArrivedStream>;  // of one member, in the order in which they came

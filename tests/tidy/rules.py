@@ -62,7 +62,7 @@ RESERVED = [
      re.compile(r"^(kernels/cuda/|worker/cuda/|tests/cuda/)")),
     ("hwloc", re.compile(r"^hwloc"), re.compile(r"^common/base/affinity")),
     ("ISA-L", re.compile(r"^isa-l"), re.compile(r"^common/protocol/crc32c")),
-    ("Highway", re.compile(r"^hwy/"), re.compile(r"^kernels/cpu/")),
+    ("Highway", re.compile(r"^hwy/"), re.compile(r"^(kernels/cpu/|tests/unit/kernels/targets)")),
 ]
 
 # Preprocessor conditionals: check.h switches its checks, Highway compiles a file several times.

@@ -10,6 +10,7 @@
 
 #include "kernels/reduce.h"
 #include "kernels/reference.h"
+#include "tests/unit/kernels/targets.h"
 
 namespace phub::kernels::test {
 

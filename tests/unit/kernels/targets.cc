@@ -1,9 +1,8 @@
-// Which instruction set is in use. Highway keeps the choice; this names and restricts it.
+#include "tests/unit/kernels/targets.h"
+
 #include <hwy/highway.h>
 
-#include "kernels/reduce.h"
-
-namespace phub::kernels {
+namespace phub::kernels::test {
 namespace {
 
 // What this build has and `mask` allows, best first.
@@ -49,4 +48,4 @@ bool select_target(std::string_view name) {
   return false;
 }
 
-}  // namespace phub::kernels
+}  // namespace phub::kernels::test
