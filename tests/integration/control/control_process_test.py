@@ -130,6 +130,22 @@ class ServerTest(unittest.TestCase):
             os.mkfifo(f"{folder}/fifo")
             self.assertIn("may never end", self.refused(2, "--check", "--config", f"{folder}/fifo"))
 
+    def test_racks_are_named_by_options(self):
+        racks = ("--rack", "a", "--directory", "a=127.0.0.1:7077,127.0.0.1:7078", "--directory", "b=127.0.0.1:7079")
+        self.assertEqual(run(SERVER, "--check", *racks).returncode, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "server.textproto")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('rack: "c" directory { racks { name: "c" servers: "127.0.0.1:7077" } }')
+            done = run(SERVER, "--check", "--config", path, *racks)  # over what the file says
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for options, wrong in ((("--rack", "a", "--directory", "a"), '"a" is not RACK=HOST:PORT,...'),
+                                   (("--rack", "a", "--directory", "b=127.0.0.1:1"), '"a" is not in directory.racks'),
+                                   (("--advertise", "127.0.0.1:1"), "advertise_address: has no effect without rack"),
+                                   (("--rack-credentials", folder, *racks), "has none of ca.pem"),
+                                   ((*racks, "--advertise", "127.0.0.1:7079"), "not among the servers of rack")):
+                self.assertIn(wrong, self.refused(2, "--check", *options))
+
     def test_every_program_says_its_version_and_commit(self):
         for program in (SERVER, PHUBCTL, os.path.join(os.path.dirname(SERVER), "phub-worker")):
             if not os.path.exists(program):
