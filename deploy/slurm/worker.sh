@@ -20,4 +20,7 @@ fi
 for server in $(echo "$PHUB_SERVERS" | tr , ' '); do  # in their order, which server 0 is known by
   set -- "$@" --server "$server"
 done
+if [ -n "${PHUB_RACKS-}" ]; then
+  set -- "$@" --racks "$PHUB_RACKS"
+fi
 exec phub-worker train "$config" --job "$PHUB_JOB" --workers "$WORLD_SIZE" --index "$RANK" --checkpoint "$checkpoint" "$@"

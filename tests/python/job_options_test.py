@@ -3,6 +3,7 @@ import os
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from launched import DEADLINE, main, processes, start, together  # noqa: E402
@@ -16,6 +17,7 @@ except ImportError:
 
 import phub  # noqa: E402
 import phub.numpy  # noqa: E402
+from phub import _environment  # noqa: E402
 
 RANKS = 2
 ELEMENTS = 8192
@@ -84,6 +86,23 @@ class OneRack(unittest.TestCase):
                                (dict(rule="lars", encoding="int8"), "encoding: int8 contradicts rule: lars")):
             with self.subTest(words), self.assertRaisesRegex(phub.Error, words):
                 phub.Client(phub.Options("127.0.0.1:1", "refused", RANKS, **options))
+
+
+class RacksOfTheRun(unittest.TestCase):
+    """Those of PHUB_RACKS are a job's where it has all of the run's workers."""
+    def racks_of(self, workers, **options):
+        return dict(phub.Options("127.0.0.1:1", "job", workers, **options).for_c()).get(b"racks")
+
+    def test_a_job_of_all_workers_is_over_all_racks(self):
+        with unittest.mock.patch.dict(os.environ, PHUB_RACKS="a:2,site1/b:1"):
+            self.assertEqual(self.racks_of(3), b"a:2,site1/b:1")
+            self.assertIsNone(self.racks_of(2))
+            self.assertEqual(self.racks_of(3, racks={"a": 1, "c": 2}), b"a:1,c:2")
+            for ranks, racks in (((0, 2), "a:1,site1/b:1"), ((0, 1), None), ((2,), None), ((0, 1, 2), "a:2,site1/b:1")):
+                self.assertEqual(_environment.racks(len(ranks), ranks), racks)
+        for text in ("", "a:3,b:1"):
+            with unittest.mock.patch.dict(os.environ, PHUB_RACKS=text):
+                self.assertIsNone(self.racks_of(3))
 
 
 class Racks(RacksTest):

@@ -141,6 +141,18 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()), [f"[{rank}] 4.0" for rank in range(4)])
 
+    def test_a_rack_on_each_host(self):
+        """The racks' servers reach each other by the hosts' names, and each worker its own rack's."""
+        hosts = "*(server.rpartition(':')[0] for server in os.environ['PHUB_SERVERS'].split(','))"
+        text = f"import os; print(os.environ['PHUB_RACKS'], {hosts})\n{EXCHANGES}"
+        done = subprocess.run(
+            phubrun("--ssh", shlex.join(["ssh", *self.sshd.words("user")]), "--rack", f"a={Sshd.user}@127.0.0.1:1", "--rack",
+                    "row1/b=localhost:2", "--servers", 2, "--folder", "/", OPEN, "-x", "PYTHONPATH", *program(text)),
+            env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own = ["127.0.0.1 127.0.0.1", "localhost localhost", "localhost localhost"]  # by rank
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"[{rank}] {said}" for rank in range(3) for said in ("3.0", f"a:1,row1/b:2 {own[rank]}")])
     def test_a_server_that_is_not_to_be_open_to_all_says_what_it_wants(self):
         done = self.run_to_its_end(*program("pass"))
         self.assertEqual(done.returncode, 1)

@@ -1,12 +1,13 @@
 """This process's place among those that were started together: what phubrun, torchrun and Slurm set."""
 from __future__ import annotations
 
+import collections
 import hashlib
 import ipaddress
 import os
 import secrets
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Sequence
 
 from phub.errors import Error
 
@@ -29,6 +30,23 @@ def rank() -> int:
 
 def world_size() -> int:
     return number("WORLD_SIZE", 1)
+
+
+def racks(workers: int, ranks: Optional[Sequence[int]] = None) -> Optional[str]:
+    """The racks of a job of these ranks, or of all of the run's, as its field `racks` has them: "a:4,b:4". None: they are in
+    one rack, or there are others than the run's `workers`. Raises Error."""
+    text = os.environ.get("PHUB_RACKS")
+    if not text:
+        return None
+    try:
+        counts = {name: int(count) for name, _, count in (word.rpartition(":") for word in text.split(","))}
+    except ValueError:
+        raise Error(f'the environment\'s PHUB_RACKS is "{text}", which is not RACK:WORKERS,RACK:WORKERS, as a:4,b:4') from None
+    of_rank = [name for name, count in counts.items() for _ in range(count)]
+    if ranks is None and workers == len(of_rank):
+        ranks = range(workers)
+    own = collections.Counter(of_rank[rank] for rank in ranks or () if rank < len(of_rank))
+    return ",".join(f"{name}:{count}" for name, count in own.items()) if len(own) > 1 else None
 
 
 def job(kind: str, workers: int) -> str:

@@ -14,7 +14,7 @@ _DEEPEST = 3  # groups within groups
 class Options:
     """The same at each worker of a job but for worker_index. What is None or left out has its default.
 
-    servers: "host:port", several separated by commas or in a list; None: PHUB_SERVERS.
+    servers: "host:port", several separated by commas or in a list, of the own rack; None: PHUB_SERVERS.
     job: None: a name of this run's own, of PHUB_JOB or of what the launcher has set.
     workers, worker_index: of all racks together; without an index the server chooses.
     rule: "mean", "sum", and of PyTorch's optimizers "sgd", "momentum", "nesterov", "adam", "adamw", ...
@@ -23,7 +23,7 @@ class Options:
     run: None: what the launcher's environment says of this run, if anything.
     named: the other options of phub_options_set (phub_c.h) by their names: those of a job (`phubctl job fields` lists
       them), such as wire_type="bf16", learning_rate=0.1, order="arrival", rounds={"quorum": 3, "late": "add"},
-      racks={"a": 4, "b": 4}, encoding="sparse", and the client's, such as transport="tcp", tenant="red",
+      racks={"a": 4, "b": 4} (left out: PHUB_RACKS, which phubrun sets, where its workers are `workers`), encoding="sparse", and the client's, such as transport="tcp", tenant="red",
       require_encryption=True, compress={"density": 0.01}. Rules "mean" and "sum" refuse a learning_rate; all but
       "momentum", "nesterov" and "lars" refuse a momentum.
     """
@@ -62,7 +62,9 @@ class Options:
         named: Dict[str, Any] = dict(self.named, servers=self.addresses(), workers=self.workers, rule=self.rule)
         if "timeout_ms" in named:
             raise Error("timeout_ms: say timeout, in seconds")
-        if named.get("racks") is not None and self.workers == 1:
+        if named.get("racks") is None:
+            named["racks"] = _environment.racks(self.workers)
+        elif self.workers == 1:
             del named["workers"]  # those of the racks
         named["timeout_ms"] = _milliseconds(self.timeout)
         credentials = self.credentials or os.environ.get("PHUB_CREDENTIALS") or None

@@ -78,6 +78,16 @@ class Group:
             self._turn(end)
         raise OSError("ended before all hosts answered")
 
+    def hold_ports(self, host: Host, count: int) -> List[int]:
+        """Ports of the host that nobody else gets by chance while the run lasts. Raises OSError."""
+        host.order(hold=count)
+        end = time.monotonic() + self._manner.deadline
+        while len(host.ports) < count and host.is_running and not self._is_ending and time.monotonic() < end:
+            self._turn(end)
+        if len(host.ports) < count:
+            raise OSError(f"{host.name} has not said which ports it holds, within {self._manner.deadline:g} s (--deadline)")
+        return host.ports
+
     def _unreached(self, host: Host) -> str:
         said = "".join(f" ({line})" for line in list(host.last_lines)[-1:])
         when = "" if not host.is_running else f" within {self._manner.deadline:g} s (--deadline)"
@@ -204,6 +214,8 @@ class Group:
     def _on_report(self, host: Host, report: Dict[str, Any]) -> None:
         if "there" in report:
             host.there = report
+        elif "ports" in report:
+            host.ports += report["ports"]
         elif "signal" in report:
             self._on_signal(host.name, report["signal"])
         elif (member := self._members.get(report.get("of", ""))) and member.host is host and member.is_running:

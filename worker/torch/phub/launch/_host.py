@@ -8,7 +8,7 @@ import pathlib
 import secrets
 import subprocess
 import threading
-from typing import Any, Callable, Deque, Dict, Iterator, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional
 
 from phub.launch._places import Place
 from phub.launch._screen import Screen, harmless
@@ -25,6 +25,7 @@ class Host:
     def __init__(self, place: Place, screen: Screen) -> None:
         self.name, self.place = place.name, place
         self.there: Dict[str, int] = {}  # what it says when it is: a port that it holds, its CPUs, whether it has IPv6
+        self.ports: List[int] = []  # that it holds for servers
         self.is_running = True
         self.last_lines: Deque[str] = collections.deque(maxlen=LAST_LINES)  # what ssh or srun say, or its shell
         self.process = subprocess.Popen(place.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -101,7 +102,7 @@ class Host:
         os.close(self.ended)
 
 
-_KINDS = {"there": int, "port": int, "cpus": int, "ipv6": bool, "of": str, "ended": int, "not_started": str, "is_missing": bool,
+_KINDS = {"there": int, "port": int, "cpus": int, "ipv6": bool, "of": str, "ended": int, "ports": list, "not_started": str, "is_missing": bool,
           "signal": int, "said": list}
 _ENDS = ("\n", "\r", "")
 
@@ -115,6 +116,8 @@ def _parsed(line: str) -> Any:
     if not isinstance(report, dict) or any(not isinstance(value, _KINDS.get(name, type(None))) for name, value in report.items()):
         return None
     if "there" in report and not ({"port", "cpus", "ipv6"} <= report.keys() and report["cpus"] > 0):
+        return None
+    if not all(type(port) is int and 0 < port < 65536 for port in report.get("ports", ())):
         return None
     is_said = all(isinstance(part, list) and len(part) == 2 and isinstance(part[0], str) and part[1] in _ENDS
                   for part in report.get("said", ()))

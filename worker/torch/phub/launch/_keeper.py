@@ -76,8 +76,9 @@ class Kept:
 
 
 def _held_port() -> socket.socket:
-    """Holds a port for the workers' own meeting: bound, and not listened on. A program that asks for any port gets another
-    one. A program that asks for this one by its number and with SO_REUSEADDR, as PyTorch does, gets it."""
+    """Holds a port, for the workers' own meeting or for a server: bound, and not listened on. A program that asks for any
+    port gets another one. A program that asks for this one by its number and with SO_REUSEADDR, as PyTorch and phub-server
+    do, gets it."""
     for family in (socket.AF_INET6, socket.AF_INET):
         try:
             held = socket.socket(family)
@@ -100,6 +101,7 @@ class Keeper:
         self._rest = b""
         self._grace, self._silence = 10.0, 60.0
         self._heard = time.monotonic()
+        self._held = [_held_port()]  # until the end
         self._is_alone = False  # nobody gives orders any more
         self._kill_at: Optional[float] = None
         self._selector = selectors.DefaultSelector()
@@ -116,7 +118,7 @@ class Keeper:
         os.set_blocking(1, False)
 
     def run(self) -> None:
-        held = _held_port()  # until the end
+        held, = self._held
         self._report(there=os.getpid(), port=held.getsockname()[1], cpus=len(os.sched_getaffinity(0)),
                      ipv6=held.family == socket.AF_INET6)
         while self._kept or not self._is_alone:
@@ -183,6 +185,10 @@ class Keeper:
     def _obey(self, order: Dict[str, Any]) -> None:
         self._grace = order.get("grace", self._grace)
         self._silence = order.get("silence", self._silence)
+        if "hold" in order:
+            more = [_held_port() for _ in range(order["hold"])]
+            self._held += more
+            self._report(ports=[held.getsockname()[1] for held in more])
         if "start" in order:
             self._start(order["start"], order["command"], order["environment"], order["folder"])
         if "signal" in order and order["to"] in self._kept:

@@ -35,7 +35,7 @@ class Member:
         self._screen = screen
         self._file: Optional[TextIO] = None
         if folder is not None:
-            self._file = open(folder / f"{name.replace(' ', '-')}.log", "w", encoding="utf-8", errors="backslashreplace",
+            self._file = open(folder / f"{name.replace(' ', '-').replace('/', '+')}.log", "w", encoding="utf-8", errors="backslashreplace",
                               newline="")
 
     def expect(self, line: Pattern[str]) -> None:

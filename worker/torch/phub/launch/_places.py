@@ -21,6 +21,7 @@ class Place(NamedTuple):
     command: List[str]  # that runs a keeper there
     cure: str  # where it cannot be reached
     is_far: bool = True
+    rack: str = ""  # as it was given with the host; "": with none
 
     @property
     def address(self) -> str:
@@ -37,18 +38,24 @@ def here(workers: int) -> List[Place]:
     return [Place("127.0.0.1", workers, [sys.executable, "-I", "-c", _BEGIN], "", is_far=False)]
 
 
-def over_ssh(hosts: str, workers: int, ssh: str) -> List[Place]:
-    """`hosts`: HOST[:WORKERS],...; `workers`: how many of these in all, 0: all. Raises ValueError."""
+def over_ssh(hosts: Dict[str, str], workers: int, ssh: str) -> List[Place]:
+    """`hosts`: HOST[:WORKERS],... by rack, or by "" alone; `workers`: how many of these in all, 0: all. Raises ValueError."""
     slots: Dict[str, int] = {}
-    for word in re.split(r"[,\s]+", hosts.strip()):
-        name, count = re.fullmatch(r"(.*?)(?::(\d+))?", word).groups()  # type: ignore[union-attr]
-        if not (match := _NAME.match(name)):
-            raise ValueError(f'-H: "{word}" is not HOST or HOST:WORKERS, with USER@ before it or not')
-        if name in slots:
-            raise ValueError(f"-H: {name} is there twice: give it the workers of both, as {match[1]}:N")
-        slots[name] = int(count or 1)
-    return [Place(name, count, _ssh(ssh, name), f"can you log in there without being asked, by: {ssh} {name} true")
-            for name, count in _filled(slots, workers, "-H").items()]
+    racks: Dict[str, str] = {}  # by host
+    for rack, words in hosts.items():
+        option = f"--rack {rack}" if rack else "-H"
+        for word in re.split(r"[,\s]+", words.strip()):
+            name, count = re.fullmatch(r"(.*?)(?::(\d+))?", word).groups()  # type: ignore[union-attr]
+            if not (match := _NAME.match(name)):
+                raise ValueError(f'{option}: "{word}" is not HOST or HOST:WORKERS, with USER@ before it or not')
+            if racks.get(name, rack) != rack:
+                raise ValueError(f"{option}: {name} is in rack {racks[name]} already; a host is in one rack")
+            if name in slots:
+                raise ValueError(f"{option}: {name} is there twice: give it the workers of both, as {match[1]}:N")
+            slots[name], racks[name] = int(count or 1), rack
+    return [Place(name, count, _ssh(ssh, name), f"can you log in there without being asked, by: {ssh} {name} true",
+                  rack=racks[name])
+            for name, count in _filled(slots, workers, "-H" if "" in hosts else "--rack").items()]
 
 
 def _ssh(ssh: str, name: str) -> List[str]:

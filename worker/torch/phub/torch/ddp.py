@@ -172,6 +172,8 @@ def ddp_hook(process_group: Any = None, shared_buckets: bool = False, **options:
     """
     given = {"workers": dist.get_world_size(process_group), "worker_index": dist.get_rank(process_group), **options}
     given.setdefault("rule", "mean")
+    if given.get("racks") is None:
+        given["racks"] = _environment.racks(given["workers"], _ranks_of(process_group))
     reducer = _Reducer(process_group, Options(**_environment.options(_kind_of(process_group), given)), shared_buckets)
 
     def phub_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -184,5 +186,12 @@ def _kind_of(process_group: Any) -> str:
     """Two groups of a run have two jobs."""
     if process_group is None or process_group is dist.group.WORLD:
         return "ddp"
-    ranks = [dist.get_global_rank(process_group, rank) for rank in range(dist.get_world_size(process_group))]
-    return f"ddp-{hashlib.sha256(str(ranks).encode()).hexdigest()[:8]}"
+    return f"ddp-{hashlib.sha256(str(_ranks_of(process_group)).encode()).hexdigest()[:8]}"
+
+
+def _ranks_of(process_group: Any) -> List[int]:
+    """Among all of the run."""
+    size = dist.get_world_size(process_group)
+    if process_group is None or process_group is dist.group.WORLD:
+        return list(range(size))
+    return [dist.get_global_rank(process_group, rank) for rank in range(size)]

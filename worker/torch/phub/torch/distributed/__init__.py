@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from phub import _environment
 from phub.errors import Error
 from phub.torch.distributed._group import Calls, DeviceBackend, Group, calls_of
 from phub.torch.distributed._names import DEVICES, HAS_BACKENDS_OF_PYTHON
@@ -39,8 +40,9 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
 
 def _create(given: Any, _: Any) -> Any:
     """`given`: PyTorch's DistributedBackendOptions, which have the same group_id and ranks at every rank."""
-    label = f"group {given.group_id} of ranks {list(given.global_ranks_in_group)}"
-    own = given.store, given.group_rank, given.group_size, given.timeout, label
+    ranks = list(given.global_ranks_in_group)
+    racks = _environment.racks(given.group_size, ranks or None)
+    own = given.store, given.group_rank, given.group_size, given.timeout, f"group {given.group_id} of ranks {ranks}", racks
     others = _other_backends()
     if not others:
         return Group(*own)

@@ -18,6 +18,8 @@ from phub.options import Options
 from phub.torch import _tensors
 
 SMALLEST, LARGEST = 2**8, 2**22  # elements: at most 14 sets of added keys
+# Over racks all keys are there from the join on, so none may share a chunk with another: each has a whole one.
+_SMALLEST_OVER_RACKS = 2**13
 # What may be sent in vain: this part of a tensor, or so many elements, which cost less than a further key.
 _VAIN_PART, _VAIN_ELEMENTS = 8, 2**12
 # A length is seven digits of 64, and their squares: of at most 4,096 ranks float32 has the sums exactly, and these are of
@@ -26,22 +28,22 @@ _DIGITS, _DIGIT_BITS = 7, 6
 _WORDS = 2 * _DIGITS
 
 
-def key_size(elements: int) -> int:
+def key_size(elements: int, smallest: int = SMALLEST) -> int:
     """Of the smallest key that has room for so many."""
-    size = SMALLEST
+    size = smallest
     while size < min(elements, LARGEST):
         size *= 2
     return size
 
 
-def key_sizes(elements: int) -> List[int]:
+def key_sizes(elements: int, smallest: int = SMALLEST) -> List[int]:
     """Of the keys that a tensor goes over, one after another; only the last has more room than it needs."""
     in_vain = max(elements // _VAIN_PART, _VAIN_ELEMENTS)
     sizes: List[int] = []
     left = elements
     while left > 0:
-        size = key_size(left)
-        if size - left > in_vain:
+        size = key_size(left, smallest)
+        if size - left > in_vain and size > smallest:
             size //= 2
         sizes.append(size)
         left -= size
@@ -53,6 +55,7 @@ class Exchange:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._smallest = _SMALLEST_OVER_RACKS if options.get("racks") else SMALLEST
         self._client: Optional[Client] = None
         self._views: Dict[int, Any] = {}  # by size: the key's gradient and result
         self._is_stopped = threading.Event()
@@ -85,7 +88,7 @@ class Exchange:
         """Of all ranks' `values`, flat float32 of the same length everywhere, added in the order of ranks. In `result`, which
         may be `values`, where it is given: fresh memory for each sum costs more than the copy into it."""
         result = torch.empty_like(values) if result is None else result
-        sizes = key_sizes(values.numel())
+        sizes = key_sizes(values.numel(), self._smallest)
         for size in sizes:
             if size not in self._views:
                 self._add(size)
@@ -117,13 +120,17 @@ class Exchange:
         result.copy_(parameter[:result.numel()])
 
     def _add(self, size: int) -> None:
-        name = f"{size} elements"
+        sizes = [size]
         if self._client is None:
+            if self._smallest != SMALLEST:  # such a job takes no keys later
+                sizes = [2**power for power in range(self._smallest.bit_length() - 1, LARGEST.bit_length())]
             self._client = Client(self._options)
-            self._client.register_keys([Key(name, size + _WORDS)])
+            self._client.register_keys([_key(each) for each in sizes])
         else:
-            self._client.add_keys([Key(name, size + _WORDS)])
-        self._views[size] = _tensors.gradient(self._client, name), _tensors.parameter(self._client, name)
+            self._client.add_keys([_key(size)])
+        for each in sizes:
+            name = _key(each).name
+            self._views[each] = _tensors.gradient(self._client, name), _tensors.parameter(self._client, name)
 
     def _wait(self, client: Client, key: str) -> None:
         while not client.wait_for(key, 0.1):
@@ -144,6 +151,10 @@ class Exchange:
         """The root's bytes, of which there are as many at each."""
         words = words_of(own) if is_root else torch.zeros((own.numel() + 1) // 2)
         return bytes_of(self.sum(words), own.numel())
+
+
+def _key(size: int) -> Key:
+    return Key(f"{size} elements", size + _WORDS)
 
 
 def length_words(elements: int) -> torch.Tensor:

@@ -33,8 +33,9 @@ class Calls:
     """What torch.distributed calls. Collectives are made in the order of the calls, by a thread of the group's own.
     What a call raises at once was not begun, and is the caller's; what its work raises is final for the group."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str) -> None:
-        """`label`: of this group alone among those of its run, the same at every rank."""
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str,
+                 racks: Optional[str] = None) -> None:
+        """`label`: of this group alone among those of its run, the same at every rank. `racks`: of its ranks, if several."""
         super().__init__(rank, size)  # type: ignore[call-arg]  # of PyTorch's class
         self._rank, self._size = rank, size
         self._seconds = min(timeout.total_seconds(), _SECONDS_MAX)
@@ -42,7 +43,7 @@ class Calls:
         board = Board(store)
         job = _agree_on_name(board if first is None else SignedBoard(board, first.trust, label, self._seconds), rank,
                              self._seconds)
-        options = Options(job=job, workers=size, worker_index=rank, rule="sum", timeout=self._seconds)
+        options = Options(job=job, workers=size, worker_index=rank, rule="sum", timeout=self._seconds, racks=racks)
         servers = options.addresses()
         self._thread = GroupThread(Exchange(options))
         if size == 1:
@@ -276,8 +277,9 @@ class Calls:
 class Group(Named, Calls, dist.ProcessGroup):  # type: ignore[misc]
     """A process group whose only backend this is."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str) -> None:
-        super().__init__(store, rank, size, timeout, label)
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta, label: str,
+                 racks: Optional[str] = None) -> None:
+        super().__init__(store, rank, size, timeout, label, racks)
         self.take_names(rank, size)
 
 
