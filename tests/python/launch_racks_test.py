@@ -42,6 +42,14 @@ said = subprocess.run([os.environ["PHUBCTL"], "--server", os.environ["PHUB_SERVE
 shown = json.loads(said)["job"]
 print(json.dumps({"bits": bits, "rack": shown["rack"], "up": sum(link["bytes_up_sent"] for link in shown["rack_links"])}))
 """
+KEEPS = """import torch, phub.torch
+model = torch.nn.Linear(4, 4)
+optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=0.1)
+model(torch.ones(4)).sum().backward()
+optimizer.step()
+print(optimizer.state_dict()["snapshot"])
+optimizer.close()
+"""
 GROUPS = """import torch, torch.distributed as dist, phub.torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 import phub.torch
@@ -139,6 +147,15 @@ class LaunchRacksTest(unittest.TestCase):
                              folder / "trained.safetensors", "--max-steps", 20, PATH=f"{processes.BIN}:{os.environ['PATH']}")
         self.assertIn("[0] test accuracy ", done.stdout)
         self.assertTrue((folder / "trained.safetensors").exists())
+
+    def test_each_server_has_a_folder_of_its_own_for_snapshots(self):
+        if not has_torch():
+            self.skipTest("needs PyTorch")
+        folder = temporary_folder(self)
+        done = self.run_well("-n", 2, "--racks", "a,site1/b", f"--server-options=--state {folder}/{{server}} --tokens off", *program(KEEPS))
+        self.assertEqual(done.stdout.count(".safetensors at "), 4, done.stdout)  # both of both ranks
+        for server in ("server-a", "server-site1+b"):
+            self.assertEqual(len(list((folder / server / "snapshots").rglob("*.safetensors"))), 1)
 
     def test_process_groups_over_racks(self):
         if not has_torch():

@@ -3,8 +3,15 @@
  *
  *   phub-server --control 127.0.0.1:7077 &
  *   example-training 127.0.0.1:7077 2 & example-training 127.0.0.1:7077 2
+ *
+ * Further options follow as NAME=VALUE. With these two the job spans two racks, and each worker
+ * names a server of its own rack:
+ *
+ *   example-training 127.0.0.1:7071 2 racks=a:1,b:1 encoding=int8 &
+ *   example-training 127.0.0.1:7072 2 racks=a:1,b:1 encoding=int8
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "worker/client/phub_c.h"
 
@@ -26,9 +33,27 @@ static int train(phub_client* client) {
   return *slope > 2.999F && *slope < 3.001F ? 0 : 1;
 }
 
+static int set(phub_options* options, const char* name, const char* value) {
+  const char* error = NULL;
+  if (phub_options_set(options, name, value, &error) == 0) return 0;
+  fprintf(stderr, "%s\n", error);
+  return 1;
+}
+
+/* NAME=VALUE, which is cut in two. */
+static int set_word(phub_options* options, char* word) {
+  char* const equals = strchr(word, '=');
+  if (equals == NULL) {
+    fprintf(stderr, "\"%s\" is not NAME=VALUE\n", word);
+    return 1;
+  }
+  *equals = '\0';
+  return set(options, word, equals + 1);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fprintf(stderr, "usage: %s HOST:PORT WORKERS\n", argv[0]);
+  if (argc < 3) {
+    fprintf(stderr, "usage: %s HOST:PORT WORKERS [NAME=VALUE...]\n", argv[0]);
     return 2;
   }
   const char* const given[][2] = {{"servers", argv[1]},
@@ -37,10 +62,12 @@ int main(int argc, char** argv) {
                                   {"rule", "sgd"},
                                   {"learning_rate", "0.1"}};
   phub_options* options = phub_options_new();
+  int wrong = 0;
   for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); ++i) {
-    const char* error = NULL;
-    if (phub_options_set(options, given[i][0], given[i][1], &error) == 0) continue;
-    fprintf(stderr, "%s\n", error);
+    wrong += set(options, given[i][0], given[i][1]);
+  }
+  for (int i = 3; i < argc; ++i) wrong += set_word(options, argv[i]);
+  if (wrong != 0) {
     phub_options_destroy(options);
     return 2;
   }

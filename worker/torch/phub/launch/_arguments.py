@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--server-program", metavar="PROGRAM",
                         help="the server's program (default: PHUB_SERVER_PROGRAM of the environment, or phub-server)")
     parser.add_argument("--server-options", metavar="WORDS",
-                        help="more of its options, in one word: with several hosts it wants --credentials FOLDER, or "
+                        help="more of its options, in one word, where {server} is each one's name: with several hosts it wants --credentials FOLDER, or "
                              "--allow-plaintext --tokens off where everybody may do everything; with racks and "
                              "certificates also --rack-credentials FOLDER (default: PHUB_SERVER_OPTIONS of the environment)")
     parser.add_argument("--ssh", default="ssh", metavar="COMMAND", help="with more of its options (default ssh)")

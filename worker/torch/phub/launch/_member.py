@@ -14,6 +14,10 @@ from phub.launch._screen import Screen, harmless
 _LINE_MAX = 65536  # characters that are kept of a line
 
 
+def file_name(member: str) -> str:
+    return member.replace(" ", "-").replace("/", "+")
+
+
 class Failure(NamedTuple):
     what: str
     status: int  # of phubrun
@@ -35,7 +39,7 @@ class Member:
         self._screen = screen
         self._file: Optional[TextIO] = None
         if folder is not None:
-            self._file = open(folder / f"{name.replace(' ', '-').replace('/', '+')}.log", "w", encoding="utf-8", errors="backslashreplace",
+            self._file = open(folder / f"{file_name(name)}.log", "w", encoding="utf-8", errors="backslashreplace",
                               newline="")
 
     def expect(self, line: Pattern[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from phub.launch._group import Group
 from phub.launch._host import Host
+from phub.launch._member import file_name
 from phub.launch._racks import Rack
 
 _READY = re.compile(r"phub-server ready control=(\S+):(\d+)")
@@ -54,7 +55,7 @@ def _start(group: Group, given: argparse.Namespace, server: _Server, is_far: boo
     # [::] is for IPv4 too.
     listen = "127.0.0.1" if not is_far else "[::]" if host.there["ipv6"] else "0.0.0.0"
     command = [given.server_program, "--control", f"{listen}:{port}", "--data", f"{listen}:0", "--cores", str(given.cores),
-               "--log-level", "warn", *own, *given.server_options]
+               "--log-level", "warn", *own, *(word.replace("{server}", file_name(name)) for word in given.server_options)]
     member = group.start(name, host, command, given.environment, given.folder, is_server=True)
     ready = group.wait_for_line(member, _READY)
     if ready is None:
