@@ -4,7 +4,7 @@
 #
 #   sbatch --nodes 4 --ntasks-per-node 8 deploy/slurm/train.sh python mnist.py
 #
-# In the environment: PHUBRUN_OPTIONS, more options of phubrun, as "--servers 4" or "--server 10.0.0.7:7077"; and for
+# In the environment: PHUBRUN_OPTIONS, more options of phubrun, as "--servers 4", "--racks 2" or "--server 10.0.0.7:7077"; and for
 # servers that it starts PHUB_SERVER_OPTIONS, "--credentials FOLDER", or "--allow-plaintext --tokens off" where everybody
 # on the network may do everything.
 #SBATCH --job-name=phub

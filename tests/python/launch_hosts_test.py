@@ -116,7 +116,7 @@ class HostsTest(unittest.TestCase):
         """With the mark of one: it is shown, and the host is waited for until the deadline."""
         ssh = temporary_folder(self) / "ssh"
         said = ('{"there": 1}', '{"there": 1, "port": "x", "cpus": 1, "ipv6": true}', '{"there": 1, "port": 1, "cpus": 0, "ipv6": true}',
-                '{"of": "0", "said": [["a", 1]]}', '{"of": "0", "said": 5}', "[1]", "{", "[" * 100_000)
+                '{"of": "0", "said": [["a", 1]]}', '{"of": "0", "said": 5}', '{"ports": ["x"]}', '{"ports": [70000]}', "[1]", "{", "[" * 100_000)
         ssh.write_text(f"#!{sys.executable}\nimport json, sys\nmark = json.loads(sys.stdin.readline())[1]\n"
                        f"for each in {said!r}:\n    print(mark + each, flush=True)\nsys.exit(5)\n")
         ssh.chmod(0o755)

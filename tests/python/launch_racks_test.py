@@ -1,6 +1,7 @@
 """phubrun over racks: each rank at its own rack's servers, one job over all. Usage: launch_racks_test.py LIBRARY BIN"""
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -42,12 +43,19 @@ said = subprocess.run([os.environ["PHUBCTL"], "--server", os.environ["PHUB_SERVE
 shown = json.loads(said)["job"]
 print(json.dumps({"bits": bits, "rack": shown["rack"], "up": sum(link["bytes_up_sent"] for link in shown["rack_links"])}))
 """
-KEEPS = """import torch, phub.torch
-model = torch.nn.Linear(4, 4)
-optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=0.1)
-model(torch.ones(4)).sum().backward()
+KEEPS = """import pathlib, torch, phub.torch
+model = torch.nn.Linear(128, 128)
+optimizer = phub.torch.Optimizer(model.named_parameters(), rule="momentum", lr=0.1, momentum=0.9, **options)
+model(torch.ones(128)).sum().backward()
 optimizer.step()
-print(optimizer.state_dict()["snapshot"])
+state = optimizer.state_dict()
+servers = [each.rpartition(" at ")[2] for each in state["snapshot"]]
+try:
+    exported = phub.torch.export_state(state, dict(zip(servers, folders)))
+    assert all((each["momentum_buffer"] == 1).all() for each in exported["state"].values()), exported
+    print("exported")
+except phub.Error as error:
+    print(error)
 optimizer.close()
 """
 GROUPS = """import torch, torch.distributed as dist, phub.torch.distributed
@@ -151,11 +159,17 @@ class LaunchRacksTest(unittest.TestCase):
     def test_each_server_has_a_folder_of_its_own_for_snapshots(self):
         if not has_torch():
             self.skipTest("needs PyTorch")
-        folder = temporary_folder(self)
-        done = self.run_well("-n", 2, "--racks", "a,site1/b", f"--server-options=--state {folder}/{{server}} --tokens off", *program(KEEPS))
-        self.assertEqual(done.stdout.count(".safetensors at "), 4, done.stdout)  # both of both ranks
-        for server in ("server-a", "server-site1+b"):
-            self.assertEqual(len(list((folder / server / "snapshots").rglob("*.safetensors"))), 1)
+        # torch.optim's state is in each snapshot or, of racks that have a part each, in none.
+        for options, said in (({}, "export_state: the job is over racks a, site1/b, and each rack has the state of a part"),
+                              ({"rack_local_steps": 1}, "export_state: .* each rack has a state of its own"),
+                              ({"rack_compress": {"density": 1.0}}, "exported")):
+            folder = temporary_folder(self)
+            folders = [str(folder / name) for name in ("server-a", "server-site1+b")]
+            done = self.run_well("-n", 2, "--racks", "a,site1/b", f"--server-options=--state {folder}/{{server}} --tokens off",
+                                 *program(f"folders, options = {folders!r}, {options!r}\n{KEEPS}"))
+            self.assertEqual(len(re.findall(rf"^\[[01]\] {said}", done.stdout, re.M)), 2, done.stdout)
+            for each in folders:
+                self.assertEqual(len(list(pathlib.Path(each, "snapshots").rglob("*.safetensors"))), 1)
 
     def test_process_groups_over_racks(self):
         if not has_torch():

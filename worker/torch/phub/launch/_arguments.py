@@ -22,8 +22,8 @@ examples:
 
 Workers find RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, PHUB_SERVERS,
 PHUB_JOB and PHUB_RACKS in their environment: PHUB_SERVERS has the own rack's servers, and PHUB_RACKS what the job's
-field `racks` is to say, which phub.Client, phub.torch.Optimizer and ddp_hook do by themselves. Exit status: that of who failed first (128 + N: ended by signal N); 0 where nobody did;
-1 where the run could not be started; 2 for bad usage.
+field `racks` is to be. phub.Client, phub.torch.Optimizer and ddp_hook take both from there. Exit status: that of who
+failed first (128 + N: ended by signal N); 0 where nobody did; 1 where the run could not be started; 2 for bad usage.
 """
 
 _SECONDS_MAX = 1e6

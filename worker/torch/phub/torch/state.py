@@ -13,6 +13,7 @@ the servers' state_folder: they run where these are, or on copies. Nothing is as
 """
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import Any, Dict, List, Mapping, Tuple, Union
 
@@ -28,7 +29,7 @@ Folders = Union[str, "pathlib.PurePath", Mapping[str, Any]]
 def export_state(state: Dict[str, Any], folders: Folders) -> Dict[str, Any]:
     """What state_dict() of torch.optim's optimizer of the same rule would be, with its parameters in the same order; the
     parameters themselves are in the model. `folders`: state_folder, of several servers by the names that `state` has of them.
-    Raises Error."""
+    Raises Error, also of a job over racks, whose servers have no state in common but with rack_compress."""
     rule = state["rule"]
     if rule in _rules.BY_TRUST:
         raise Error(f"export_state: torch.optim has no rule \"{rule}\"")
@@ -36,6 +37,7 @@ def export_state(state: Dict[str, Any], folders: Folders) -> Dict[str, Any]:
     steps = -1
     for snapshot in _snapshots(state, folders):
         snapshot.verify()
+        _check_racks(rule, json.loads(snapshot.metadata["job"]))
         steps = snapshot.steps
         for part in snapshot.parts:
             whole = flat.setdefault((part.key, part.array), torch.zeros(_elements(state, part.key)))
@@ -78,6 +80,17 @@ def import_state(state: Dict[str, Any], folders: Folders, torch_state: Dict[str,
         _snapshot.write(_below(folders, server) / file, metadata, tensors)
         files.append(f"{file} at {server}")
     return {**state, "snapshot": files, "steps": steps, "param_groups": groups}
+
+
+def _check_racks(rule: str, job: Dict[str, Any]) -> None:
+    """With rack_compress all racks make the same step with the same state. Raises Error where they do not."""
+    if not _rules.ARRAYS[rule] or not job.get("racks") or job.get("rackCompress") and not job.get("rackLocalSteps"):
+        return
+    names = ", ".join(rack["name"] for rack in job["racks"])
+    what = ("each rack has a state of its own" if job.get("rackLocalSteps") else
+            "each rack has the state of a part of the parameters, and its snapshot does not say of which")
+    raise Error(f"export_state: the job is over racks {names}, and {what}; restore the snapshots and go on over the same racks, "
+                "or begin with a new state")
 
 
 def _servers(state: Dict[str, Any]) -> List[str]:
