@@ -39,7 +39,8 @@ void phub_options_destroy(phub_options* options);
 /* Sets an option. Numbers are decimal, and booleans "true" or "false". What is not set has its default.
  * All workers of a job give it the same fields of the job, which are those of JobSpec of
  * proto/job.proto (in the sources; `phubctl job fields` lists them with their values): "workers",
- * "rule", "learning_rate", "wire_type", "order", "rounds.quorum", "racks" as "a:4,b:4", and so on.
+ * "rule", "learning_rate", "wire_type", "order", "encoding", "rounds.quorum", "racks" as "a:4,b:4",
+ * "rack_compress.density", "rack_local_steps", and so on.
  * Rules sum and mean have no "learning_rate", and momentum, nesterov and lars alone have "momentum". The
  * others are the client's:
  *   servers             control addresses, "HOST:PORT", separated by commas; for a job in several racks
