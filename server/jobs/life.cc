@@ -24,6 +24,15 @@ bool is_untouched(const Job& job) {
 
 bool is_there(const Member& member) { return !member.has_left && !member.was_lost; }
 
+// Racks that do not wait for each other end after steps of their own.
+bool ends_by_rack(const Job& job) { return job.spec->rack_local.goes_on(); }
+
+// The worker that says after which step this rack's workers stop: worker 0, or the first of a rack
+// that ends by itself.
+bool leads_end(const Job& job, const Member& member) {
+  return member.rack.empty() && member.index == (ends_by_rack(job) ? job.rack.first_worker : 0);
+}
+
 bool knows(const Job& job, const Member& member) {
   return !is_there(member) || member.known_last_step == job.end.last_step;
 }
@@ -279,7 +288,7 @@ void JobLife::set_last_step(Job& job, std::uint64_t last_step) {
 
 void JobLife::take_end_words(Job& job, Member& member, const EndWords& words) {
   announce_end(job, words.wanted);
-  if (member.rack.empty() && member.index == 0) set_last_step(job, words.last_step);
+  if (leads_end(job, member)) set_last_step(job, words.last_step);
   if (words.known_last_step != 0) member.known_last_step = words.known_last_step;
   if (job.end.last_step != 0) tell_racks_of_end(job);
 }
@@ -287,7 +296,8 @@ void JobLife::take_end_words(Job& job, Member& member, const EndWords& words) {
 bool JobLife::all_know_last_step(const Job& job, const Member& asking) {
   if (job.end.last_step == 0) return false;
   return std::all_of(job.members.begin(), job.members.end(), [&](const auto& entry) {
-    return entry.second.get() == &asking || knows(job, *entry.second);
+    const bool is_other_rack = !entry.second->rack.empty() && ends_by_rack(job);
+    return is_other_rack || entry.second.get() == &asking || knows(job, *entry.second);
   });
 }
 

@@ -106,7 +106,7 @@ void JobMembers::on_end_planned(std::uint64_t job_id, const std::string& reason,
   const std::shared_ptr<Job> job = index_.find(job_id);
   if (job == nullptr) return;
   JobLife::announce_end(*job, reason);
-  JobLife::set_last_step(*job, last_step);
+  if (!job->spec->rack_local.goes_on()) JobLife::set_last_step(*job, last_step);
 }
 
 void JobMembers::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,

@@ -133,14 +133,19 @@ bool Client::State::hopeless() {
 // Only workers of other racks have left, and rounds up to the next exchange need nothing of them.
 bool Client::State::goes_on_without_leavers() const {
   if (!options.job.rack_local.is_on()) return false;
+  const auto [first, end] = own_rack();
+  return !heartbeat->has_left(first, end);
+}
+
+// The first worker of this one's rack, and the first behind them.
+std::pair<std::uint32_t, std::uint32_t> Client::State::own_rack() const {
   const std::uint32_t own = membership.joined.front().worker_index;
   std::uint32_t first = 0;
   for (const RackSpec& rack : options.job.racks) {
-    const std::uint32_t end = first + rack.workers;
-    if (own < end) return !heartbeat->has_left(first, end);
-    first = end;
+    if (own < first + rack.workers) return {first, first + rack.workers};
+    first += rack.workers;
   }
-  return false;
+  return {0, options.job.workers};
 }
 
 void Client::State::begin_wait(std::optional<KeyId> key) {

@@ -33,6 +33,7 @@ struct Client::State {
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless();
   bool goes_on_without_leavers() const;
+  std::pair<std::uint32_t, std::uint32_t> own_rack() const;
   Status wait_whole(std::optional<KeyId> key);
   // Whether it is there. A slice that follows one that ended too early goes on with its wait.
   Result<bool> wait_slice(std::optional<KeyId> key, std::chrono::milliseconds slice);

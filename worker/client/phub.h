@@ -212,7 +212,8 @@ class Client {
   // two. It stops at once when the job has ended or a worker has left, and after options.timeout.
   // `ahead`: how many further steps the others may ask about while worker 0 waits. It is 2 where
   // each step needs every worker's push of the step before. With job.rack_local the last step ends
-  // with an exchange of racks, at most `ahead` + 2 * job.rack_local.steps later. With a quorum or
+  // with an exchange of racks, at most `ahead` + 2 * job.rack_local.steps later. Racks that do not
+  // wait for each other each end after a step that their first worker chooses. With a quorum or
   // one worker nobody waits: each worker stops at once. If nobody calls is_last, the job goes on,
   // and a server that stops ends it at its deadline. REQUIRES: register_keys succeeded.
   Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead = 2);

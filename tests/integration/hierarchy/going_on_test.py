@@ -46,6 +46,24 @@ class GoingOn(RacksTest):
         for rack in "ab":
             self.assertEqual(self.rounds(rack), 601)  # with the one of the initial parameters
 
+    def check_planned_end(self, behind, asked):
+        """Rack `behind` has made fewer rounds when a worker of rack `asked` is asked to stop."""
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job(RACKS, config=self.going_on())
+        self.wait_until_it_trains()
+        self.stop_and_continue(behind, "a" if behind == "b" else "b")
+        self.started[asked][1].send_signal(signal.SIGTERM)
+        self.finish(self.started)
+        for rack in "ab":
+            self.assertEqual((self.rounds(rack) - 1) % 5, 0, "a rack ends with an exchange")
+        self.assertNotEqual(self.rounds("a"), self.rounds("b"))
+
+    def test_a_planned_end_while_the_first_rack_is_behind(self):
+        self.check_planned_end("a", asked="b")
+
+    def test_a_planned_end_while_the_second_rack_is_behind(self):
+        self.check_planned_end("b", asked="a")
+
     def test_a_quorum_within_racks(self):
         self.start_racks(more="heartbeat_deadline_ms: 120000\n")
         config = self.going_on(rounds='{ quorum: 2 late: "drop" grace_ms: 50 }')
