@@ -1,5 +1,6 @@
 #include "server/chunks/rack_rounds.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace phub::server {
@@ -138,6 +139,14 @@ std::span<const std::byte> RackRounds::reply_below(std::uint32_t seat, std::uint
     if (!parameters.empty()) return parameters;
   }
   return parts_.exchange.reply_below(slot);
+}
+
+// Nobody has parameters before the first round, which is all racks'.
+bool RackRounds::lose(std::uint32_t rack) {
+  const auto is_ready = [](const ShardChunk& chunk) { return chunk.initialised; };
+  if (parts_.open == nullptr || !std::ranges::all_of(parts_.updates.chunks, is_ready)) return false;
+  parts_.open->rounds.lose(rack);
+  return true;
 }
 
 std::uint32_t RackRounds::end_wait() {

@@ -52,6 +52,9 @@ class RackRounds {
   // Racks that do not wait for each other: the time of the chunk that waits for longest is over.
   // Returns the chunk. REQUIRES: open steps wait for one.
   std::uint32_t end_wait();
+  // Removes a rack. True: the job goes on without it, and somebody may wait for an outer step of
+  // each chunk.
+  bool lose(std::uint32_t rack);
 
  private:
   ShardChunk& chunk(std::uint32_t slot) { return parts_.updates.chunks[slot]; }

@@ -46,6 +46,8 @@ class Losses {
 
  private:
   void go_on(JobOnCore& job);
+  static bool loses_rack(const Connection& connection);
+  void go_on_without_rack(Connection& connection, std::string_view reason);
 
   DueWork& due_;
   Replies& replies_;

@@ -90,6 +90,9 @@ class RackEvents {
   virtual void on_linked(std::uint64_t job_id) = 0;
   // The job cannot go on: `reason` names the rack.
   virtual void on_unlinked(std::uint64_t job_id, const std::string& reason) = 0;
+  // Another rack is silent, or the job has failed there. A job with rack_rounds may go on.
+  virtual void on_rack_lost(std::uint64_t job_id, const std::string& rack,
+                            const std::string& reason) = 0;
   // Another rack says that the job is to end, and after which step; 0: that is not agreed yet.
   virtual void on_end_planned(std::uint64_t job_id, const std::string& reason,
                               std::uint64_t last_step) = 0;

@@ -41,15 +41,37 @@ void JobMembers::on_left_behind(std::uint64_t job_id, std::uint32_t worker,
   lose(*job, *member, reason);
 }
 
+// A rack that is left alone goes on. With more racks, chunks whose root was the lost one could not
+// be exchanged.
+void JobMembers::lose_rack(Job& job, Member& member, const std::string& reason) {
+  if (member.has_left || member.was_lost) return;
+  member.was_lost = true;
+  if (is_finishing(job)) return end_if_all_left(job);
+  const bool is_alone = std::ranges::all_of(job.members, [](const auto& entry) {
+    const Member& each = *entry.second;
+    return each.rack.empty() || each.was_lost || each.has_left;
+  });
+  if (job.state != JobState::kRunning || !job.spec->rack_local.goes_on() || !is_alone) {
+    return life_.finish(job, JobState::kFailed, reason);
+  }
+  member.loss = reason;
+  spdlog::warn("event=rack_left_behind job={} id={} rack={} reason={}", log_value(label(job)),
+               job.id, log_value(member.rack), log_value(reason));
+  index_.changed.notify_all();
+}
+
 void JobMembers::lose(Job& job, Member& member, std::string_view reason) {
   const RoundPolicy& rounds = job.spec->rounds;
+  if (!member.rack.empty() && job.spec->rack_local.goes_on()) {
+    return lose_rack(job, member, fmt::format("{} was lost: {}", describe(member), reason));
+  }
   const auto count = [&](auto counts) {
-    return static_cast<std::uint32_t>(
-        std::count_if(job.members.begin(), job.members.end(),
-                      [&](const auto& entry) { return counts(*entry.second); }));
+    return static_cast<std::uint32_t>(std::count_if(
+        job.members.begin(), job.members.end(),
+        [&](const auto& entry) { return entry.second->rack.empty() && counts(*entry.second); }));
   };
   member.was_lost = true;
-  const std::uint32_t kept = job.spec->workers - count([](const Member& m) { return m.was_lost; });
+  const std::uint32_t kept = job.rack.workers - count([](const Member& m) { return m.was_lost; });
   const std::uint32_t there = count([](const Member& m) { return !m.was_lost && !m.has_left; });
   const bool goes_on = job.state == JobState::kRunning && !rounds.waits_for_all() && there > 0;
   if (goes_on && member.index == 0) {
@@ -98,6 +120,17 @@ void JobMembers::on_unlinked(std::uint64_t job_id, const std::string& reason) {
   const JobIndex::Lock lock(index_);
   const std::shared_ptr<Job> job = index_.find(job_id);
   if (job != nullptr && is_live(*job)) life_.finish(*job, JobState::kFailed, reason);
+}
+
+void JobMembers::on_rack_lost(std::uint64_t job_id, const std::string& rack,
+                              const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job == nullptr || !is_live(*job)) return;
+  for (const auto& [seat, member] : job->members) {
+    if (member->rack == rack) return lose_rack(*job, *member, reason);
+  }
+  life_.finish(*job, JobState::kFailed, reason);  // it has not joined here
 }
 
 void JobMembers::on_end_planned(std::uint64_t job_id, const std::string& reason,

@@ -333,7 +333,8 @@ Status JobMembers::leave(const Identity& identity, const std::string& reason) {
   spdlog::info("event=left job={} id={} member={}", log_value(label(job)), job.id,
                log_value(describe(member)));
   if (!member.rack.empty() && !reason.empty()) {
-    life_.finish(job, JobState::kFailed, "rack " + member.rack + ": " + reason);
+    member.has_left = false;
+    lose_rack(job, member, "rack " + member.rack + ": " + reason);
   } else if (job.state == JobState::kRunning && !reason.empty() &&
              !job.spec->rounds.waits_for_all()) {
     lose(job, member, reason);

@@ -80,6 +80,8 @@ class JobMembers final : public MembershipListener, public RackEvents {
   void on_delayed(std::uint64_t job_id, const std::string& reason) override;
   void on_linked(std::uint64_t job_id) override;
   void on_unlinked(std::uint64_t job_id, const std::string& reason) override;
+  void on_rack_lost(std::uint64_t job_id, const std::string& rack,
+                    const std::string& reason) override;
   void on_end_planned(std::uint64_t job_id, const std::string& reason,
                       std::uint64_t last_step) override;
 
@@ -99,6 +101,7 @@ class JobMembers final : public MembershipListener, public RackEvents {
   // Ends a job that waits for a rack which would make another one of it.
   void end_if_racks_differ(Job& job, const JoinArguments& arguments, const Status& difference);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
+  void lose_rack(Job& job, Member& member, const std::string& reason);
   void note_left(Job& job, const Member& member);
   void end_if_all_left(Job& job);
   void run_if_complete(Job& job);

@@ -52,7 +52,9 @@ Status over_there(const std::string& rack, const std::string& reason) {
 }  // namespace
 
 Uplink::Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts)
-    : job_(std::move(job)),
+    : job_id_(job.job_id),
+      goes_on_(job.spec->rack_local.goes_on()),
+      job_(std::move(job)),
       options_(std::move(options)),
       parts_(parts),
       end_([this, id = job_.job_id](const client::PlannedEnd::Heard& heard) {
@@ -159,10 +161,13 @@ void Uplink::begin_pulse(Other& other) {
       client::PulseOptions{.interval = std::min(kIntervalMax, other.joined.heartbeat_interval),
                            .deadline = options_.heartbeat_deadline},
       [this, rack = other.name, address = other.address](const Result<client::Beat>& last) {
-        state_.fail(last ? over_there(rack, last->reason)
-                         : Status(Code::kUnavailable,
-                                  fmt::format("rack {} ({}) is lost: it did not reply for {} ms",
-                                              rack, address, options_.heartbeat_deadline.count())));
+        const Status why =
+            last ? over_there(rack, last->reason)
+                 : Status(Code::kUnavailable,
+                          fmt::format("rack {} ({}) is lost: it did not reply for {} ms", rack,
+                                      address, options_.heartbeat_deadline.count()));
+        if (!goes_on_) return state_.fail(why);
+        parts_.events.on_rack_lost(job_id_, rack, printable(why.message(), kReasonCharsMax));
       });
   if (state_.told_complete()) other.pulse->tell_complete();
 }

@@ -88,7 +88,9 @@ class Uplink {
   Status find_reason(Other& other, const std::string& suspicion);
   void leave();
 
-  LinkedRack job_;  // its thread only
+  const std::uint64_t job_id_;
+  const bool goes_on_;  // the job does, if another rack is lost
+  LinkedRack job_;      // its thread only
   const UplinkOptions options_;
   const UplinkParts parts_;
   client::PlannedEnd end_;  // reports to the job table what other racks say of the end

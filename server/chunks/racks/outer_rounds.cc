@@ -29,6 +29,7 @@ void OuterRounds::end(std::uint32_t slot) {
 }
 
 void OuterRounds::lose(std::uint32_t rack) {
+  if (!lost_.insert(0, rack)) return;
   --present_;
   for (std::uint32_t slot = 0; slot < chunks_.size(); ++slot) awaited_.erase(slot, rack);
 }

@@ -37,7 +37,8 @@ class OuterRounds {
         chunks_(chunks),
         arrived_(chunks, racks),
         awaited_(chunks, racks),
-        replied_(chunks, racks) {
+        replied_(chunks, racks),
+        lost_(1, racks) {
     for (std::uint32_t slot = 0; slot < chunks; ++slot) {
       for (std::uint32_t rack = 0; rack < racks; ++rack) awaited_.insert(slot, rack);
     }
@@ -91,6 +92,7 @@ class OuterRounds {
   }
   // A rack leaves: no step waits for it, and the quorum is at most the racks that are left.
   void lose(std::uint32_t rack);
+  bool is_lost(std::uint32_t rack) const { return lost_.contains(0, rack); }
 
   // ---- Time ----
   std::uint32_t wait_ms() const { return policy_.wait_ms; }
@@ -118,6 +120,7 @@ class OuterRounds {
   WorkerSets
       awaited_;  // by slot: racks that were in the last step, or have pushed since; first all
   WorkerSets replied_;  // by slot: racks that were in the last step
+  WorkerSets lost_;     // one set: racks that have left
 };
 
 }  // namespace phub::server

@@ -1,4 +1,4 @@
-"""Racks that go on by themselves (rack_rounds): one that stands still holds up no other.
+"""Racks that go on by themselves (rack_rounds): one that stands still or dies holds up no other.
 
 Usage: going_on_test.py BIN
 """
@@ -45,6 +45,38 @@ class GoingOn(RacksTest):
         self.assertGreater(accuracy(self.finish(self.started)), 85)
         for rack in "ab":
             self.assertEqual(self.rounds(rack), 601)  # with the one of the initial parameters
+
+    def check_lost_rack(self, lost, other):
+        """All processes of rack `lost` die, and the other rack trains to its end."""
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job(RACKS, "--max-steps", "300", config=self.going_on())
+        self.wait_until_it_trains()
+        self.send(lost, signal.SIGKILL)
+        self.finish(self.started[other])
+        self.assertEqual(self.rounds(other), 301)
+        self.assertRegex(self.log(other), f'event=rack_left_behind.* rack="{lost}"')
+
+    def test_a_rack_goes_on_without_the_second_rack(self):
+        self.check_lost_rack("b", other="a")
+
+    def test_a_rack_goes_on_without_the_first_rack(self):
+        self.check_lost_rack("a", other="b")
+
+    def test_a_rack_whose_job_fails_is_lost_to_the_other(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job(RACKS, "--max-steps", "300", config=self.going_on())
+        self.wait_until_it_trains()
+        self.started["b"][1].kill()
+        self.finish(self.started["a"])
+        self.assertRegex(self.errors(self.started["b"][:1])[0], "worker 3 .* was lost")
+        self.assertRegex(self.log("a"), "event=rack_left_behind.*worker 3")
+
+    def test_of_three_racks_a_lost_one_ends_the_job(self):
+        self.start_racks("abc", more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job("a:1,b:1,c:1", config=self.going_on())
+        self.wait_until_it_trains()
+        self.send("b", signal.SIGKILL)
+        self.all_say(self.started["a"] + self.started["c"], "rack b")
 
     def check_planned_end(self, behind, asked):
         """Rack `behind` has made fewer rounds when a worker of rack `asked` is asked to stop."""

@@ -42,6 +42,9 @@ struct Events final : RackEvents {
     end = reason;
     changed.notify_all();
   }
+  void on_rack_lost(std::uint64_t, const std::string&, const std::string& reason) override {
+    on_unlinked(0, reason);
+  }
   void on_end_planned(std::uint64_t, const std::string& reason, std::uint64_t step) override {
     const std::lock_guard lock(mutex);
     planned_end = reason + ", step " + std::to_string(step);
