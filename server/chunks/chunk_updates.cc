@@ -153,10 +153,10 @@ bool ChunkUpdates::apply_looking(std::uint32_t slot) {
 
 void ChunkUpdates::begin(std::uint32_t slot) {
   ShardChunk& chunk = chunks[slot];
+  if (restored_ && joined_.open != nullptr) joined_.open->begin_restored(slot);
   if (gate_) gate_->on_initialised(chunk);
   if (joined_.outer != nullptr) {
     if (!restored_) joined_.outer->begin(slot);
-    if (restored_ && joined_.open != nullptr) joined_.outer->adopt(slot);
     chunk.is_for_racks = !restored_;
     chunk.leader = 0;
   }

@@ -21,6 +21,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
   if (layout.rack_local.is_on()) {
     outer.emplace(layout, updates.chunks, updates.parameters, *exchange, staging);
   }
+  if (outer && members.rounds()) members.rounds()->hypers.reset(outer->of_rack(layout.hyper));
   if (layout.rack_local.goes_on()) {
     open.emplace(layout, updates.chunks, *outer, *exchange, staging);
   }
@@ -116,7 +117,10 @@ PushResult Shard::initialise(Push push, ShardChunk& chunk) {
   }
   if (leads) {
     chunk.hyper = *push.hyper;
-    if (members.rounds()) members.rounds()->hypers.begin(push.slot, push.worker, *push.hyper);
+    if (members.rounds() && is_worker) {
+      const Hyper hyper = outer ? outer->of_rack(*push.hyper) : *push.hyper;
+      members.rounds()->hypers.begin(push.slot, push.worker, hyper);
+    }
   }
   if (holds) {
     const DataType type = is_worker ? updates.parameters.wire_type() : DataType::kFloat32;

@@ -84,7 +84,7 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t place =
       (combines_sums(layout) ? kBytesOfRackPlace : 0) +
       (layout.rack_local.is_on() ? kBytesOfOuter : 0) +
-      (layout.rack_local.goes_on() ? kBytesOfOpen + layout.rack.racks() * sizeof(float) : 0) +
+      (layout.rack_local.goes_on() ? kBytesOfOpen + layout.rack.racks() * (sizeof(float) + 1) : 0) +
       layout.rack.racks() * (layout.rack.is_alone() ? 0 : kBytesOfRacksPush);
   const std::uint64_t chunk =
       kBytesOfChunk + clipped + place + (has_quorum ? kBytesOfQuorumsChunk : 0);
@@ -176,12 +176,16 @@ std::uint64_t waiting_buffers(const JobLayout& layout, std::uint64_t chunks) {
 
 // Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
 // pushes is being started. A sum that waits takes the place of its pushes, and so does a reply that
-// is one; that of the rack above is read on a connection of its own.
+// is one; that of the rack above is read on a connection of its own. With a quorum, workers whose
+// pushes are in a sum may push again. Racks that do not wait for each other have a sum of racks and
+// what is to be merged of each chunk, and the parts of an outer step.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
   const std::size_t above = combines_sums(layout) ? 2 * std::size_t{layout.rack.racks()} : 0;
   const std::size_t chunks = layout.plan->core_chunks[layout.server_index][core].size();
-  const std::size_t merged = layout.rack_local.goes_on() ? chunks + 2 : 0;
-  return (chunks + 2 * std::size_t{layout.tcp_streams}) * seats(layout) + 1 + above + merged;
+  const std::size_t ways = std::size_t{layout.tcp_streams} * seats(layout);
+  const std::size_t sums = layout.rounds.waits_for_all() ? 0 : chunks;
+  const std::size_t open = layout.rack_local.goes_on() ? 3 * chunks + ways + 4 : 0;
+  return chunks * seats(layout) + 2 * ways + 1 + above + sums + open;
 }
 
 std::size_t staging_budget(const JobLayout& layout) {

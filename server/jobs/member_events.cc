@@ -42,8 +42,8 @@ void JobMembers::on_left_behind(std::uint64_t job_id, std::uint32_t worker,
 }
 
 // A rack that is left alone goes on. With more racks, chunks whose root was the lost one could not
-// be exchanged.
-void JobMembers::lose_rack(Job& job, Member& member, const std::string& reason) {
+// be exchanged. `is_known`: the reason is that rack's own, or that it is silent. Else it is asked.
+void JobMembers::lose_rack(Job& job, Member& member, const std::string& reason, bool is_known) {
   if (member.has_left || member.was_lost) return;
   member.was_lost = true;
   if (is_finishing(job)) return end_if_all_left(job);
@@ -51,19 +51,23 @@ void JobMembers::lose_rack(Job& job, Member& member, const std::string& reason) 
     const Member& each = *entry.second;
     return each.rack.empty() || each.was_lost || each.has_left;
   });
-  if (job.state != JobState::kRunning || !job.spec->rack_local.goes_on() || !is_alone) {
+  if (job.state == JobState::kRunning && job.spec->rack_local.goes_on() && is_alone) {
+    member.loss = reason;
+    spdlog::warn("event=rack_left_behind job={} id={} rack={} reason={}", log_value(label(job)),
+                 job.id, log_value(member.rack), log_value(reason));
+    index_.changed.notify_all();
+    return;
+  }
+  if (is_known || index_.options.links == nullptr) {
     return life_.finish(job, JobState::kFailed, reason);
   }
-  member.loss = reason;
-  spdlog::warn("event=rack_left_behind job={} id={} rack={} reason={}", log_value(label(job)),
-               job.id, log_value(member.rack), log_value(reason));
-  index_.changed.notify_all();
+  index_.options.links->diagnose(job.id, member.rack, reason);
 }
 
 void JobMembers::lose(Job& job, Member& member, std::string_view reason) {
   const RoundPolicy& rounds = job.spec->rounds;
   if (!member.rack.empty() && job.spec->rack_local.goes_on()) {
-    return lose_rack(job, member, fmt::format("{} was lost: {}", describe(member), reason));
+    return lose_rack(job, member, std::string(reason), /*is_known=*/false);
   }
   const auto count = [&](auto counts) {
     return static_cast<std::uint32_t>(std::count_if(
@@ -128,7 +132,7 @@ void JobMembers::on_rack_lost(std::uint64_t job_id, const std::string& rack,
   const std::shared_ptr<Job> job = index_.find(job_id);
   if (job == nullptr || !is_live(*job)) return;
   for (const auto& [seat, member] : job->members) {
-    if (member->rack == rack) return lose_rack(*job, *member, reason);
+    if (member->rack == rack) return lose_rack(*job, *member, reason, /*is_known=*/true);
   }
   life_.finish(*job, JobState::kFailed, reason);  // it has not joined here
 }

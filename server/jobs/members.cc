@@ -334,7 +334,7 @@ Status JobMembers::leave(const Identity& identity, const std::string& reason) {
                log_value(describe(member)));
   if (!member.rack.empty() && !reason.empty()) {
     member.has_left = false;
-    lose_rack(job, member, "rack " + member.rack + ": " + reason);
+    lose_rack(job, member, "rack " + member.rack + ": " + reason, /*is_known=*/true);
   } else if (job.state == JobState::kRunning && !reason.empty() &&
              !job.spec->rounds.waits_for_all()) {
     lose(job, member, reason);

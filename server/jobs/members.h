@@ -101,7 +101,7 @@ class JobMembers final : public MembershipListener, public RackEvents {
   // Ends a job that waits for a rack which would make another one of it.
   void end_if_racks_differ(Job& job, const JoinArguments& arguments, const Status& difference);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
-  void lose_rack(Job& job, Member& member, const std::string& reason);
+  void lose_rack(Job& job, Member& member, const std::string& reason, bool is_known);
   void note_left(Job& job, const Member& member);
   void end_if_all_left(Job& job);
   void run_if_complete(Job& job);

@@ -19,6 +19,11 @@ OpenSteps::OpenSteps(const JobLayout& layout, std::vector<ShardChunk>& chunks, O
       replies_(layout.rack.racks(), chunks),
       sums_(chunks.size()) {}
 
+void OpenSteps::begin_restored(std::uint32_t slot) {
+  if (float* const moved = rounds.take_moved(slot); moved != nullptr) give_buffer(moved);
+  outer_.adopt(slot);
+}
+
 void OpenSteps::end_round(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   chunk.is_for_racks = false;
@@ -89,7 +94,7 @@ void OpenSteps::step(std::uint32_t slot) {
   const std::span<const float> together = outer_.together(slot);
   float* const before = take_buffer();
   std::copy_n(together.data(), elements, before);
-  outer_.step_together(slot, sums_[slot], rounds.size(slot));
+  outer_.step_together(slot, sums_[slot], rounds.taking_part(slot));
   give_buffer(std::exchange(sums_[slot], nullptr));
   rounds.end(slot);
   for (std::uint32_t rack = 0; rack < place_.racks(); ++rack) {

@@ -22,6 +22,8 @@ class OpenSteps {
   OpenSteps(const JobLayout& layout, std::vector<ShardChunk>& chunks, OuterSteps& outer,
             RackExchange& exchange, BufferPool& staging);
 
+  // This rack begins with what racks have together. Others may have made outer steps before.
+  void begin_restored(std::uint32_t slot);
   // Ends a round of this rack: merges what other racks moved, and pushes a difference if one is
   // due. `rounds.outcome` says what follows, as after the next three.
   void end_round(std::uint32_t slot);

@@ -38,7 +38,8 @@ class OuterRounds {
         arrived_(chunks, racks),
         awaited_(chunks, racks),
         replied_(chunks, racks),
-        lost_(1, racks) {
+        lost_(1, racks),
+        missed_(chunks * racks) {
     for (std::uint32_t slot = 0; slot < chunks; ++slot) {
       for (std::uint32_t rack = 0; rack < racks; ++rack) awaited_.insert(slot, rack);
     }
@@ -84,6 +85,10 @@ class OuterRounds {
   bool has_quorum(std::uint32_t slot) const;
   // It has its quorum and all racks that it waits for.
   bool is_whole(std::uint32_t slot) const;
+  // The racks over which an outer step takes the mean: those in it, or in one of the last steps, of
+  // which there are as many as racks. So racks that push in turns move together no further than
+  // racks that push at once.
+  std::uint32_t taking_part(std::uint32_t slot) const;
   // The outer step is made with the differences that are there.
   void end(std::uint32_t slot);
   // Whether the last outer step had the rack's difference.
@@ -119,8 +124,9 @@ class OuterRounds {
   WorkerSets arrived_;  // by slot: racks whose differences are there
   WorkerSets
       awaited_;  // by slot: racks that were in the last step, or have pushed since; first all
-  WorkerSets replied_;  // by slot: racks that were in the last step
-  WorkerSets lost_;     // one set: racks that have left
+  WorkerSets replied_;                // by slot: racks that were in the last step
+  WorkerSets lost_;                   // one set: racks that have left
+  std::vector<std::uint8_t> missed_;  // [slot][rack]: outer steps since the last one with the rack
 };
 
 }  // namespace phub::server

@@ -17,6 +17,9 @@ class RoundHypers {
   RoundHypers(std::uint32_t workers, std::size_t chunks, const Hyper& of_job)
       : heard_(1, workers), said_(chunks, Said{.hyper = of_job}) {}
 
+  // Those of rounds before anybody has said any are these instead. Before the first push.
+  void reset(const Hyper& of_job) { said_.assign(said_.size(), Said{.hyper = of_job}); }
+
   // The worker sent some: what it pushes has its own, and not the job's.
   void heard_from(std::uint32_t worker) { heard_.insert(0, worker); }
 

@@ -3,75 +3,23 @@
 #include <chrono>
 
 #include "tests/support/main/catch.h"
-#include "tests/support/server/racks/racks_rig.h"
+#include "tests/support/server/racks/open_racks.h"
 
 namespace phub {
-namespace {
-
+using testing::fill_gradients;
+using testing::kNever;
+using testing::kOpenSteps;
+using testing::kSoon;
+using testing::open_racks;
 using testing::RacksOptions;
 using testing::RacksRig;
-using testing::RacksWorker;
-
-constexpr std::uint32_t kSteps = 3;
-constexpr std::uint32_t kNever = 600'000;  // ms
-constexpr std::uint32_t kSoon = 20;
-
-RacksOptions open(std::uint32_t quorum, std::uint32_t wait_ms) {
-  return {.workers = {1, 1},
-          .rule = RuleKind::kSgd,
-          .keys = 3,
-          .key_elements = 1500,
-          .rack_local = {.steps = kSteps,
-                         .learning_rate = 1.0F,
-                         .momentum = 0.0F,
-                         .quorum = quorum,
-                         .wait_ms = wait_ms}};
-}
-
-const server::OuterRounds& rounds_of(RacksRig& rig, std::uint32_t rack) {
-  return rig.job(rack).shard.open->rounds;
-}
-
-// Runs one rack, while the others' threads have other work, until `is_over`.
-template <typename Is>
-void run_alone(RacksRig& rig, std::uint32_t rack, Is is_over) {
-  const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
-  while (!is_over()) {
-    rig.core(rack).run_once();
-    for (std::uint32_t index = 0; index < rig.workers(rack); ++index)
-      rig.worker(rack, index).poll();
-    PHUB_CHECK(std::chrono::steady_clock::now() < deadline, "the rack goes on by itself");
-  }
-}
-
-// The rack's workers make `rounds` rounds.
-void train_alone(RacksRig& rig, std::uint32_t rack, std::uint32_t rounds) {
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    const std::size_t due = rig.worker(rack, 0).replies + rig.plan->chunks.size();
-    for (std::uint32_t slot = 0; slot < rig.plan->chunks.size(); ++slot) rig.push(rack, slot);
-    run_alone(rig, rack, [&] { return rig.worker(rack, 0).replies == due; });
-  }
-}
-
-// Takes what other racks have sent, and makes the outer steps for which the time is over.
-void rest(RacksRig& rig, std::uint32_t rack) {
-  for (int i = 0; i < 200; ++i) rig.core(rack).run_once();
-  run_alone(rig, rack, [&] { return rounds_of(rig, rack).waits.empty(); });
-}
-
-void fill_gradients(RacksRig& rig, std::uint32_t rack, float value) {
-  for (std::uint32_t index = 0; index < rig.workers(rack); ++index) {
-    auto& gradients = rig.worker(rack, index).gradients;
-    std::vector<float> wide(gradients.size() / sizeof(float), 0.0F);
-    for (std::size_t i = rack; i < wide.size(); i += 4) wide[i] = value;
-    std::memcpy(gradients.data(), wide.data(), gradients.size());
-  }
-}
-
-}  // namespace
+using testing::rest;
+using testing::rounds_of;
+using testing::run_alone;
+using testing::train_alone;
 
 TEST_CASE("racks that are in step have the bits of racks that wait for each other", "[racks]") {
-  RacksOptions options = open(GENERATE(1U, 2U), kNever);
+  RacksOptions options = open_racks(GENERATE(1U, 2U), kNever);
   options.workers = {2, 1};
   options.rule = RuleKind::kMomentum;
   options.rack_local.learning_rate = 0.5F;
@@ -94,37 +42,33 @@ TEST_CASE("racks that are in step have the bits of racks that wait for each othe
   }
 }
 
-TEST_CASE("a stopped rack holds up nobody, and what each moves alone counts once", "[racks]") {
+TEST_CASE("a stopped rack holds up nobody, and what each moves counts once", "[racks]") {
   constexpr double kRate = 0.5 * 0.25;  // the learning rate times the scale
-  RacksOptions options = open(1, kSoon);
+  constexpr std::uint32_t kTurns = 3;
+  RacksOptions options = open_racks(1, kSoon);
   options.weight_decay = 0.0F;
+  options.rack_local.learning_rate = 2.0F;  // of a mean over two racks that push in turns
   RacksRig rig(options);
   std::mt19937 random(1);
   rig.randomise(random);
   const std::vector<std::byte> initial = rig.worker(0, 0).gradients;
   rig.round();
-  const std::vector<std::uint32_t> made = {4 * kSteps, 2 * kSteps + 1};
-  for (std::uint32_t rack = 0; rack < 2; ++rack) {
-    fill_gradients(rig, rack, 1.0F);
-    train_alone(rig, rack, made[rack]);
-    fill_gradients(rig, rack, 0.0F);
-    train_alone(rig, rack, 2 * kSteps);  // what was not pushed yet is
-    for (std::uint32_t other = 0; other < 2; ++other) rest(rig, other);
-  }
-  for (int again = 0; again < 2; ++again) {  // what was pushed to a stopped rack is merged
+  // One rack stands still, and then the other. At the end nothing is moved, so that all is merged.
+  for (std::uint32_t turn = 0; turn < kTurns + 3; ++turn) {
     for (std::uint32_t rack = 0; rack < 2; ++rack) {
-      train_alone(rig, rack, 2 * kSteps);
+      fill_gradients(rig, rack, turn < kTurns ? 1.0F : 0.0F);
+      train_alone(rig, rack, kOpenSteps);
       for (std::uint32_t other = 0; other < 2; ++other) rest(rig, other);
     }
   }
+  const auto* const begin = reinterpret_cast<const float*>(initial.data());
   for (std::uint32_t rack = 0; rack < 2; ++rack) {
-    const auto* const begin = reinterpret_cast<const float*>(initial.data());
     const auto* const end = reinterpret_cast<const float*>(rig.worker(rack, 0).parameters.data());
     for (const Chunk& chunk : rig.plan->chunks) {
       INFO("rack " << rack << ", root " << rig.root(chunk));
       double worst = 0.0;
       for (std::uint64_t i = chunk.arena_offset; i < chunk.arena_offset + chunk.elements; ++i) {
-        const double moved = i % 4 < 2 ? kRate * made[i % 4] : 0.0;
+        const double moved = i % 4 < 2 ? kRate * kTurns * kOpenSteps : 0.0;
         worst = std::max(worst, std::abs(end[i] - (begin[i] - moved)));
       }
       CHECK(worst < 1e-4);
@@ -136,7 +80,7 @@ TEST_CASE("racks that stop at any time come together again", "[racks]") {
   const unsigned seed = GENERATE(range(0U, 12U));
   INFO("seed " << seed);
   std::mt19937 random(seed);
-  RacksOptions options = open(1 + static_cast<std::uint32_t>(random() % 3), kSoon);
+  RacksOptions options = open_racks(1 + static_cast<std::uint32_t>(random() % 3), kSoon);
   options.workers = {1, 2, 1};
   options.rule = std::vector{RuleKind::kMomentum, RuleKind::kLars, RuleKind::kAdam}[random() % 3];
   options.rack_local.momentum = 0.5F;
@@ -180,7 +124,7 @@ TEST_CASE("racks that stop at any time come together again", "[racks]") {
   for (bool are_equal = false; !are_equal;) {
     for (std::uint32_t rack = 0; rack < 3; ++rack) {
       run_until([&] { return is_idle(rack); });
-      while (rig.job(rack).shard.updates.chunks.front().rounds % kSteps != 0) {
+      while (rig.job(rack).shard.updates.chunks.front().rounds % kOpenSteps != 0) {
         run_until([&] { return begin_round(rack); });
         run_until([&] { return is_idle(rack); });
       }
@@ -198,21 +142,21 @@ TEST_CASE("racks that stop at any time come together again", "[racks]") {
 }
 
 TEST_CASE("restored racks go on from what they had together", "[racks]") {
-  RacksOptions options = open(1, kNever);
+  RacksOptions options = open_racks(1, kNever);
   RacksRig rig(options);
   std::mt19937 random(3);
   std::vector<std::vector<std::byte>> together;
-  for (std::uint32_t round = 0; round < kSteps + 2; ++round) {
+  for (std::uint32_t round = 0; round < kOpenSteps + 2; ++round) {
     rig.randomise(random);
     rig.round();
-    if (round != kSteps) continue;  // it ends with an exchange
+    if (round != kOpenSteps) continue;  // it ends with an exchange
     for (std::uint32_t rack = 0; rack < 2; ++rack)
       together.push_back(rig.worker(rack, 0).parameters);
   }
   for (std::uint32_t rack = 0; rack < 2; ++rack) {
     auto copy = std::move(
         *server::JobCopy::create(*rig.plan, 0, server::state_arrays(options.rule, 0.0, true)));
-    copy->round = kSteps + 2;
+    copy->round = kOpenSteps + 2;
     auto& copying = rig.job(rack).shard.updates.copying;
     REQUIRE(copying.begin(copy));
     REQUIRE(copying.copy_some(rig.job(rack).shard.chunks()) == 0);
@@ -229,7 +173,7 @@ TEST_CASE("restored racks go on from what they had together", "[racks]") {
 }
 
 TEST_CASE("a rack that pushes a difference twice ends its job", "[racks]") {
-  RacksOptions options = open(2, kNever);
+  RacksOptions options = open_racks(2, kNever);
   options.workers = {1, 1, 1};
   options.has_stranger = true;
   RacksRig rig(options);

@@ -34,6 +34,8 @@ struct RacksOptions {
                                       // where it is above, and where it is below
   RackCompress rack_compress = {};
   RackLocal rack_local = {};
+  RoundPolicy rounds = {};  // of a rack's workers
+  bool deterministic = true;
   double ema_decay = 0.0;
   float clip_norm = 0.0F;
   float weight_decay = 0.01F;
@@ -150,6 +152,12 @@ class RacksRig {
   void reply_as_stranger(std::uint32_t slot, std::span<const std::byte> bytes) {
     stranger_->send(bytes.data(), static_cast<std::uint32_t>(bytes.size()),
                     wire::reply(slot, epoch(2), /*is_skipped=*/false));
+  }
+  // A part of what a worker sends, which ends anywhere.
+  void send_as_worker(std::uint32_t rack, std::uint32_t index, std::span<const std::byte> bytes) {
+    const int socket = racks_[rack].sockets[index].get();
+    const auto sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    PHUB_CHECK(sent == static_cast<ssize_t>(bytes.size()), "room in the worker's stream");
   }
   // A part of what it sends, which ends anywhere.
   void send_as_stranger(std::span<const std::byte> bytes) {
@@ -279,6 +287,7 @@ class RacksRig {
     std::unique_ptr<server::JobOnCore> on_core;
     std::unique_ptr<server::Core> core;
     std::vector<std::unique_ptr<RacksWorker>> workers;
+    std::vector<UniqueFd> sockets;  // of the workers
   };
 
   void add_rack(std::uint32_t index) {
@@ -297,6 +306,8 @@ class RacksRig {
     rack.layout.rack_wire_type = options_.rack_wire_type;
     rack.layout.rack_compress = options_.rack_compress;
     rack.layout.rack_local = options_.rack_local;
+    rack.layout.rounds = options_.rounds;
+    rack.layout.deterministic = options_.deterministic;
     rack.layout.ema_decay = options_.ema_decay;
     rack.layout.clip_norm = options_.clip_norm;
     rack.layout.job_workers = std::accumulate(options_.workers.begin(), options_.workers.end(), 0U);
@@ -312,6 +323,7 @@ class RacksRig {
       auto [own, cores] = transport::stream_pair();
       PHUB_CHECK(rack.core->attachments().connect_tcp(rack.on_core.get(), i, std::move(cores)).ok(),
                  "tcp");
+      rack.sockets.emplace_back(::dup(own.get()));
       rack.workers.push_back(
           std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(own)));
     }
