@@ -96,6 +96,16 @@ TEST_CASE("tables of racks are counted, whatever they send each other") {
   }
 }
 
+TEST_CASE("workers of a quorum may push again while their pushes are in sums") {
+  for (const std::uint32_t workers : {2U, 4U, 16U}) {
+    JobLayout layout = layout_of(1 << 20, 4096, workers, RuleKind::kSgd);
+    layout.rounds = {.quorum = 1, .late = LatePushes::kAdd};
+    const std::size_t chunks = layout.plan->core_chunks[0][0].size();
+    const std::size_t on_their_way = workers;
+    CHECK(staging_buffers(layout, 0) >= chunks * workers + chunks + on_their_way);
+  }
+}
+
 TEST_CASE("what sparse replies take is counted") {
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
     JobLayout layout = layout_of(1 << 20, 32768, 2, RuleKind::kSgd);
