@@ -117,6 +117,14 @@ Result<std::uint32_t> rack_seat(const Job& job, const JoinArguments& arguments) 
                 fmt::format("rack: \"{}\" is no other rack of job \"{}\"", rack, label(job)));
 }
 
+// Returns what a member may send. A client sends five in a deadline, and 50 a second while it looks
+// for why a connection has closed.
+double heartbeats_per_second(std::chrono::milliseconds deadline) {
+  constexpr double kLeast = 100;
+  constexpr double kInDeadline = 50;
+  return kLeast + kInDeadline / std::chrono::duration<double>(deadline).count();
+}
+
 }  // namespace
 
 Result<Identity> JobMembers::join(const JoinArguments& arguments) {
@@ -246,8 +254,8 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
                                                       ? worker_seat(job, arguments.worker_index)
                                                       : rack_seat(job, arguments));
   if (job.members.empty()) fix_core_load(index_, job);
-  auto member = std::make_shared<Member>(
-      TokenBucket(heartbeats_per_second(), kHeartbeatsAtOnce, index_.now()));
+  auto member = std::make_shared<Member>(TokenBucket(
+      heartbeats_per_second(index_.options.heartbeat_deadline), kHeartbeatsAtOnce, index_.now()));
   member->worker = seat;
   member->index = job.rack.first_worker + seat;
   member->rack = arguments.rack;
@@ -265,15 +273,6 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
   return Identity{.job_id = job.id, .epoch = job.epoch, .worker = member->worker, .secret = secret};
 }
 
-// A client asks five times in a deadline, and 50 times a second while it looks for why a connection
-// has closed.
-double JobMembers::heartbeats_per_second() const {
-  constexpr double kLeast = 100;
-  constexpr double kInDeadline = 50;
-  return kLeast +
-         kInDeadline / std::chrono::duration<double>(index_.options.heartbeat_deadline).count();
-}
-
 Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack_is_complete,
                                              const EndWords& end) {
   const JobIndex::Lock lock(index_);
@@ -288,7 +287,7 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
         fmt::format("{} of job \"{}\" has sent {} heartbeats in a burst, and may send {:.0f} a "
                     "second; send one in each heartbeat_interval_ms that the join gave",
                     describe(*caller.member), label(*caller.job), kHeartbeatsAtOnce,
-                    heartbeats_per_second()));
+                    heartbeats_per_second(index_.options.heartbeat_deadline)));
   }
   caller.member->heartbeats.take(index_.now());
   if (rack_is_complete && !caller.member->rack.empty() && !caller.member->is_complete) {

@@ -90,7 +90,6 @@ class JobMembers final : public MembershipListener, public RackEvents {
 
  private:
   static constexpr int kHeartbeatsAtOnce = 500;
-  double heartbeats_per_second() const;
 
   // These REQUIRE the mutex, which the one with a Lock gives up for a while.
   Result<std::shared_ptr<Job>> job_to_join(JobIndex::Lock& lock, const JoinArguments& arguments);
