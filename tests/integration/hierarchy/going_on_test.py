@@ -17,6 +17,7 @@ from racks import RacksTest, accuracy, rounds_of  # noqa: E402
 
 RACKS = "a:2,b:2"
 STOP_SECONDS = float(os.environ.get("PHUB_STOP_SECONDS", "0"))
+STEPS = 600 + int(500 * STOP_SECONDS)
 
 
 class GoingOn(RacksTest):
@@ -52,13 +53,13 @@ class GoingOn(RacksTest):
 
     def test_a_rack_that_stands_still_holds_up_no_other(self):
         self.start_racks(more="heartbeat_deadline_ms: 120000\n")
-        self.started = self.start_job(RACKS, "--max-steps", "600", config=self.going_on())
+        self.started = self.start_job(RACKS, "--max-steps", str(STEPS), config=self.going_on())
         self.wait_until_it_trains()
         self.stop_and_continue("b", "a")
         self.stop_and_continue("a", "b")
         self.assertGreater(accuracy(self.finish(self.started)), 85)
         for rack in "ab":
-            self.assertEqual(self.rounds(rack), 601)  # with the one of the initial parameters
+            self.assertEqual(self.rounds(rack), STEPS + 1)  # with the one of the initial parameters
 
     def check_lost_rack(self, lost, other):
         """All processes of rack `lost` die, and the other rack trains to its end."""
