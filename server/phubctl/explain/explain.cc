@@ -111,6 +111,7 @@ Reason nothing_stands_out(const control::JobInfo& job) {
 
 // REQUIRES: the job runs.
 std::vector<Reason> slow_rounds(const control::JobInfo& job, const Looks& server) {
+  if (const auto lost = lost_rack(job)) return {*lost};
   if (job.spec().rounds().quorum() > 0) return explain_quorum(job);
   if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
     return {{.topic = "too early",

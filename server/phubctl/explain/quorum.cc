@@ -34,7 +34,7 @@ double share_of(const control::WorkerStaleness& worker, std::uint64_t count) {
 std::optional<Reason> lost_workers(const control::JobInfo& job) {
   std::vector<std::string> lost;
   for (const control::Member& member : job.members()) {
-    if (member.lost()) lost.push_back(name_of(member));
+    if (member.lost() && member.rack().empty()) lost.push_back(name_of(member));
   }
   if (lost.empty()) return {};
   return Reason{

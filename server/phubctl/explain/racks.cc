@@ -172,4 +172,20 @@ std::optional<Reason> other_racks(const control::JobInfo& job, const Looks& look
   return rack->late_seconds() > most ? late_rack(job, *rack) : slow_rack(job, *rack);
 }
 
+std::optional<Reason> lost_rack(const control::JobInfo& job) {
+  for (const control::Member& member : job.members()) {
+    if (!member.lost() || member.rack().empty()) continue;
+    return Reason{
+        .topic = "lost rack",
+        .what = fmt::format("The job goes on here without rack {} ({}). Nobody trains on its "
+                            "workers' samples.",
+                            member.rack(), member.host()),
+        .cure =
+            "look in the log of this server and of that rack's (`event=rack_left_behind`); the "
+            "rack cannot come back to this job: start it again from a checkpoint or a snapshot "
+            "when that pays"};
+  }
+  return {};
+}
+
 }  // namespace phub::phubctl

@@ -32,4 +32,7 @@ const control::RackTiming* last_rack(const control::JobTiming& timing);
 // that rack's server it is told which: over a slow link both ends wait for each other.
 std::optional<Reason> other_racks(const control::JobInfo& job, const Looks& looks);
 
+// The job goes on without another rack.
+std::optional<Reason> lost_rack(const control::JobInfo& job);
+
 }  // namespace phub::phubctl

@@ -94,6 +94,20 @@ TEST_CASE("other racks that are hardly waited for are no reason, and a part of t
   CHECK_THAT(round_sentence(Case({}).job), !Contains("racks"));
 }
 
+TEST_CASE("a rack that is lost is named, and is no lost worker") {
+  for (const std::uint32_t quorum : {0U, 2U}) {
+    Case c = over_racks(0.005);
+    c.job.mutable_spec()->mutable_rounds()->set_quorum(quorum);
+    for (control::Member& member : *c.job.mutable_members()) {
+      if (member.rack() != "b") continue;
+      member.set_lost(true);
+      member.set_host("10.0.0.2:7071");
+    }
+    CHECK(c.topics() == Topics{"lost rack"});
+    CHECK_THAT(c.find("lost rack").what, Contains("without rack b (10.0.0.2:7071)"));
+  }
+}
+
 TEST_CASE("a job over racks that waits tells of this rack's workers and of other racks") {
   Case c = over_racks(0.0);
   c.job.set_state(control::JOB_STATE_WAITING);
