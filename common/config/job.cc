@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/config/payload.h"
+#include "common/job/bounds.h"
 #include "common/job/contradictions.h"
 #include "common/job/fields.h"
 #include "common/job/message.h"
@@ -139,7 +140,9 @@ JobSpec job_of(const WorkerConfig& config) {
 }
 
 void check_contradictions(const WorkerConfig& config, ConfigCheck& check) {
-  const Status status = check_contradictions(job_of(config));
+  const JobSpec job = job_of(config);
+  Status status = check_bounds(job);
+  if (status.ok()) status = check_contradictions(job);
   if (status.ok()) return;
   // "FIELD: ..."
   const std::string& message = status.message();

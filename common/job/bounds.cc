@@ -83,8 +83,8 @@ Status check_rack_local(const JobSpec& spec) {
   PHUB_RETURN_IF_ERROR(share_below_one("rack_outer_momentum", local.momentum));
   PHUB_RETURN_IF_ERROR(from_to("rack_rounds.wait_ms", local.wait_ms, 0, kGraceMsMax));
   if (spec.racks.empty() || local.quorum <= spec.racks.size()) return {};
-  return invalid("rack_rounds.quorum: {} is above the number of racks, {}", local.quorum,
-                 spec.racks.size());
+  return invalid("rack_rounds.quorum: {} is above the number of racks, {}; choose less",
+                 local.quorum, spec.racks.size());
 }
 
 }  // namespace

@@ -245,6 +245,24 @@ TEST_CASE("what goes from rack to rack is checked where it is written") {
   CHECK(worker("} wire_type: \"fp16\" train { loss_scale { dynamic {} } }") == "no error");
 }
 
+TEST_CASE("how racks wait for each other is checked where it is written") {
+  const auto worker = [](const std::string& text) {
+    const auto config = parse_worker_config(
+        "servers: \"s:1\" workers: 2 data { path: \"x\" } order: \"arrival\"\n"
+        "racks { name: \"a\" workers: 1 } racks { name: \"b\" workers: 1 }\n" +
+            text,
+        "w");
+    return config ? "no error" : config.error().message();
+  };
+  CHECK(worker("rack_local_steps: 5 rack_rounds { quorum: 2 wait_ms: 0 }") == "no error");
+  CHECK_THAT(worker("rack_local_steps: 5 rack_rounds { quorum: 3 }"),
+             Contains("w:3:35: rack_rounds.quorum: 3 is above the number of racks, 2"));
+  CHECK_THAT(worker("rack_local_steps: 5 rack_rounds { quorum: 1 wait_ms: 700000 }"),
+             Contains("rack_rounds.wait_ms: 700000, allowed are 0 to 600000"));
+  CHECK_THAT(worker("rack_rounds { quorum: 1 }"),
+             Contains("rack_rounds.quorum: 1 contradicts rack_local_steps: 0"));
+}
+
 TEST_CASE("racks whose names have other numbers of levels are not nested") {
   const auto worker = [](const std::string& second, const std::string& shape) {
     const auto config = parse_worker_config(
