@@ -1,13 +1,10 @@
 """Racks that go on by themselves (rack_rounds): one that stands still or dies holds up no other.
 
 Usage: going_on_test.py BIN
-With PHUB_STOP_SECONDS=10 racks stand still for that time, and the others' rounds a second are printed.
 """
-import os
 import pathlib
 import signal
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
@@ -16,8 +13,7 @@ from processes import until  # noqa: E402
 from racks import RacksTest, accuracy, rounds_of  # noqa: E402
 
 RACKS = "a:2,b:2"
-STOP_SECONDS = float(os.environ.get("PHUB_STOP_SECONDS", "0"))
-STEPS = 600 + int(500 * STOP_SECONDS)
+STEPS = 600
 
 
 class GoingOn(RacksTest):
@@ -32,19 +28,9 @@ class GoingOn(RacksTest):
         for process in [self.servers[rack][0].process, *self.started[rack]]:
             process.send_signal(number)
 
-    def print_rate(self, rack, when):
-        if not STOP_SECONDS:
-            return
-        before, began = self.rounds(rack), time.monotonic()
-        time.sleep(STOP_SECONDS)
-        rate = (self.rounds(rack) - before) / (time.monotonic() - began)
-        print(f"rack {rack}: {rate:.1f} rounds/s {when}", flush=True)
-
     def stop_and_continue(self, stopped, other):
         """`stopped` stands still, with its workers, until `other` has made a hundred rounds more."""
-        self.print_rate(other, "while both train")
         self.send(stopped, signal.SIGSTOP)
-        self.print_rate(other, f"while rack {stopped} stands still")
         before = self.rounds(other)
         until(lambda: self.rounds(other) > before + 100, f"rack {other} goes on")
         self.send(stopped, signal.SIGCONT)
