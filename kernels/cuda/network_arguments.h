@@ -56,6 +56,15 @@ struct BiasGradient {
   std::int64_t rows, channels, parts;
 };
 
+// sum[c] = the sum of x[..][c], sum_of_squares[c] that of its squares; in parts as BiasGradient.
+struct ChannelStatistics {
+  const void* x;
+  float* part_sums;  // [2][parts][channels]: of the values, of their squares
+  float *sum, *sum_of_squares;
+  DataType type;
+  std::int64_t rows, channels, parts;
+};
+
 // target[row][to + i] = source[row][from + i] for i < channels; then zeros up to clear_to.
 struct CopyChannels {
   const void* source;

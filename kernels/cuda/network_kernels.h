@@ -15,6 +15,7 @@ cudaError_t run(const FinalizeStatistics& arguments, cudaStream_t stream);
 cudaError_t run(const InferenceFactors& arguments, cudaStream_t stream);
 cudaError_t run(const ApplyBatchNormBackward& arguments, cudaStream_t stream);
 cudaError_t run(const BiasGradient& arguments, cudaStream_t stream);
+cudaError_t run(const ChannelStatistics& arguments, cudaStream_t stream);
 cudaError_t run(const CopyChannels& arguments, cudaStream_t stream);
 cudaError_t run_forward(const ApplySubsample& arguments, cudaStream_t stream);
 cudaError_t run_backward(const ApplySubsample& arguments, cudaStream_t stream);

@@ -41,20 +41,43 @@ void run(const ApplyBatchNormBackward& a) {
   }
 }
 
-void run(const BiasGradient& a) {
-  const std::int64_t part_rows = (a.rows + a.parts - 1) / a.parts;
-  for (std::int64_t c = 0; c < a.channels; ++c) {
-    a.gradient[c] = 0.0F;
-    for (std::int64_t part = 0; part < a.parts; ++part) {
-      const std::int64_t end = std::min((part + 1) * part_rows, a.rows);
+namespace {
+
+// total[c] = the sum of term(row, c), part by part.
+template <typename Term>
+void sum_in_parts(std::int64_t rows, std::int64_t channels, std::int64_t parts, float* part_sums,
+                  float* total, Term term) {
+  const std::int64_t part_rows = (rows + parts - 1) / parts;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    total[c] = 0.0F;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t end = std::min((part + 1) * part_rows, rows);
       float sum = 0.0F;
-      for (std::int64_t row = part * part_rows; row < end; ++row) {
-        sum += load(a.dy, a.type, row * a.channels + c);
-      }
-      a.part_sums[part * a.channels + c] = sum;
-      a.gradient[c] += sum;
+      for (std::int64_t row = part * part_rows; row < end; ++row) sum += term(row, c);
+      part_sums[part * channels + c] = sum;
+      total[c] += sum;
     }
   }
+}
+
+}  // namespace
+
+void run(const BiasGradient& a) {
+  sum_in_parts(
+      a.rows, a.channels, a.parts, a.part_sums, a.gradient,
+      [&](std::int64_t row, std::int64_t c) { return load(a.dy, a.type, row * a.channels + c); });
+}
+
+void run(const ChannelStatistics& a) {
+  const auto value = [&](std::int64_t row, std::int64_t c) {
+    return load(a.x, a.type, row * a.channels + c);
+  };
+  sum_in_parts(a.rows, a.channels, a.parts, a.part_sums, a.sum, value);
+  sum_in_parts(a.rows, a.channels, a.parts, a.part_sums + a.parts * a.channels, a.sum_of_squares,
+               [&](std::int64_t row, std::int64_t c) {
+                 const float x = value(row, c);
+                 return x * x;
+               });
 }
 
 void run(const CopyChannels& a) {

@@ -10,6 +10,7 @@ void run(const FinalizeStatistics& arguments);
 void run(const InferenceFactors& arguments);
 void run(const ApplyBatchNormBackward& arguments);
 void run(const BiasGradient& arguments);
+void run(const ChannelStatistics& arguments);
 void run(const CopyChannels& arguments);
 void run_forward(const ApplySubsample& arguments);
 void run_backward(const ApplySubsample& arguments);

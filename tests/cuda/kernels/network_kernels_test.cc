@@ -74,7 +74,9 @@ TEST_CASE("Batch normalisation's vectors agree with their specification") {
   offset->check(1e-5);
 }
 
-TEST_CASE("Batch normalisation's backward and bias gradients agree with their specification") {
+TEST_CASE(
+    "Batch normalisation's backward, bias gradients and statistics agree with their "
+    "specification") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   const std::int64_t rows = GENERATE(1, 37, 5003);
   const std::int64_t channels = GENERATE(8, 72, 512);
@@ -99,6 +101,18 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
   run_both(bias);
   sums.check(1e-4);
   gradient.check(1e-4);
+
+  MirroredReals both(static_cast<std::size_t>(2 * parts * channels), kReal), sum(vectors, kReal),
+      squares(vectors, kReal);
+  const auto statistics = [&](Side side) {
+    return ChannelStatistics{
+        x.at(side), both.floats(side), sum.floats(side), squares.floats(side), type, rows, channels,
+        parts};
+  };
+  run_both(statistics);
+  both.check(1e-4);
+  sum.check(1e-4);
+  squares.check(1e-4);
 }
 
 TEST_CASE("Pooling of what it scales, and its backward, agree with their specification") {

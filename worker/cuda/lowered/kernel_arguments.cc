@@ -63,6 +63,9 @@ LaunchArguments arguments_of(const Lowered& lowered, const KernelStep& step,
     case Kernel::kBiasGradient:
       return BiasGradient{b.at(0),   b.floats(1),   b.floats(2),       type,
                           b.rows(0), b.channels(0), b.dimensions(1)[0]};
+    case Kernel::kChannelStatistics:
+      return ChannelStatistics{b.at(0), b.floats(1), b.floats(2),   b.floats(3),
+                               type,    b.rows(0),   b.channels(0), b.dimensions(1)[0] / 2};
     case Kernel::kCopyChannels:
       return CopyChannels{b.at(0),       b.at(1),       type,      b.rows(0), b.channels(0),
                           b.channels(1), step.channels, step.from, step.to,   step.clear_to};

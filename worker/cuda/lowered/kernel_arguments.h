@@ -28,9 +28,10 @@ struct SubsampleBackward {
 using LaunchArguments =
     std::variant<kernels::cuda::FinalizeStatistics, kernels::cuda::InferenceFactors, KeepStatistics,
                  kernels::cuda::ApplyBatchNormBackward, kernels::cuda::BiasGradient,
-                 kernels::cuda::CopyChannels, kernels::cuda::ApplySubsample, SubsampleBackward,
-                 kernels::cuda::ApplyDropout, kernels::cuda::ScaledPool,
-                 kernels::cuda::ScaledPoolSums, kernels::cuda::ScaledPoolBackward>;
+                 kernels::cuda::ChannelStatistics, kernels::cuda::CopyChannels,
+                 kernels::cuda::ApplySubsample, SubsampleBackward, kernels::cuda::ApplyDropout,
+                 kernels::cuda::ScaledPool, kernels::cuda::ScaledPoolSums,
+                 kernels::cuda::ScaledPoolBackward>;
 
 struct KernelMemory {
   std::function<void*(BufferId)> address;

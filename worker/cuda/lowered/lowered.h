@@ -3,8 +3,8 @@
 // Made by lower() (lowering.h) without CUDA, planned for a device by the backend, interpreted on
 // the host by tests. A value; read from any thread.
 //
-// Channels are padded with zeros: the network's input to a multiple of 4, all else to a multiple of
-// 8 (tensor cores want 16 bytes). Every step keeps the zeros.
+// Channels are padded with zeros: the network's input to a multiple of 4 (in bf16 of 8), all else
+// to a multiple of 8 (tensor cores want 16 bytes). Every step keeps the zeros.
 #pragma once
 
 #include <cstddef>
@@ -57,6 +57,7 @@ enum class Kernel : std::uint8_t {
   kScaledPoolSums,          // [dy, taken, index, scale, mean, inverse_deviation, parts, dscale,
                             //  dbias, dy_factor, x_factor, constant]
   kScaledPoolBackward,      // [dy, x, index, dy_factor, x_factor, constant, dx]
+  kChannelStatistics,       // [x, parts, sum, sum_of_squares]; the last: numbers are in caches
 };
 
 // Fields that a kernel does not name in its comment are unused by it.

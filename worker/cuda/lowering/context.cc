@@ -12,8 +12,11 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Whether the images may have 4 channels: all others write as many, padded, as they read.
+// Whether the images may have 4 channels: all others write as many, padded, as they read. Only in
+// fp16 has cuDNN 9.19 an engine for 4: on an H200 the gradient of ResNet-50's first weights took
+// 48 ms in bf16 and 1.3 ms in fp16 (batch 256).
 bool reads_four(const LoweringContext& context) {
+  if (context.type != ElementType::kFloat16) return false;
   const std::vector<std::size_t>& readers = context.fusion.readers(0);
   return std::all_of(readers.begin(), readers.end(), [&](std::size_t reader) {
     const LayerKind& kind = context.layer(reader).kind;

@@ -25,14 +25,28 @@ OperandId image_operand(const LoweringContext& context, GraphWriter& writer, Ten
   return writer.pointwise(PointwiseMode::kRelu, sum, sum, context.type);
 }
 
-void write_statistics(LoweringContext& context, GraphWriter& writer, std::size_t layer,
-                      OperandId output) {
+// Where the normalisation behind the layer finds the sums.
+BatchNormState& add_sums(LoweringContext& context, std::size_t layer) {
   const std::string& name = context.layer(layer).name;
   BatchNormState& norm = context.norms[context.fusion.readers(layer + 1).front()];
   norm.sum = context.per_channel(name + " sum", layer + 1);
   norm.sum_of_squares = context.per_channel(name + " sum of squares", layer + 1);
+  return norm;
+}
+
+void write_statistics(LoweringContext& context, GraphWriter& writer, std::size_t layer,
+                      OperandId output) {
+  const BatchNormState& norm = add_sums(context, layer);
   const OperandId sum = writer.use(norm.sum);
   writer.add(GenerateStatisticsOp{output, sum, writer.use(norm.sum_of_squares)});
+}
+
+// Sums over all rows of `values`, [rows][channels], in parts: `arrays` for each part.
+BufferId add_parts(LoweringContext& context, const std::string& name, const Dimensions& values,
+                   std::int64_t arrays) {
+  const std::int64_t parts = parts_of(values[0] * values[2] * values[3]);
+  return context.scratch(name + ", parts", {arrays * parts, values[1], 1, 1},
+                         ElementType::kFloat32);
 }
 
 }  // namespace
@@ -84,6 +98,12 @@ void lower_convolution_forward(LoweringContext& context, std::size_t layer) {
   }
   if (fused.statistics) write_statistics(context, writer, layer, y);
   writer.finish();
+  if (!fused.statistics_apart) return;
+  const BatchNormState& norm = add_sums(context, layer);
+  const BufferId parts = add_parts(context, own.name + " statistics", shape.output, 2);
+  context.run(layer, "statistics",
+              {.kernel = Kernel::kChannelStatistics,
+               .buffers = {context.tensors[output].value, parts, norm.sum, norm.sum_of_squares}});
 }
 
 void lower_convolution_backward(LoweringContext& context, std::size_t layer) {
@@ -101,10 +121,7 @@ void lower_convolution_backward(LoweringContext& context, std::size_t layer) {
     writer.finish();
   }
   if (own.parameters.size() == 2) {
-    const Dimensions& rows = shape.output;
-    const BufferId parts = context.scratch(own.name + " bias gradient, parts",
-                                           {parts_of(rows[0] * rows[2] * rows[3]), rows[1], 1, 1},
-                                           ElementType::kFloat32);
+    const BufferId parts = add_parts(context, own.name + " bias gradient", shape.output, 1);
     context.run(layer, "bias gradient",
                 {.kernel = Kernel::kBiasGradient,
                  .buffers = {dy, parts, context.parameter(layer, 1).gradient}});

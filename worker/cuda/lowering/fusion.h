@@ -1,6 +1,7 @@
 // Which layers of a network are done while the data passes through a neighbour's kernel.
 //
-// In training, a convolution that a batch normalisation follows also sums what it writes; the
+// In training, a convolution that a batch normalisation follows also sums what it writes, or a
+// kernel behind it does (it must for images: cuDNN's engines for few channels have no sums); the
 // normalisation is then a multiplication and an addition, which the next convolution does while it
 // reads ("virtual": its output is never stored), or the Add at the end of a residual block.
 // Backward, the convolution that reads such a tensor last also undoes the ReLU and sums what batch
@@ -29,12 +30,13 @@ namespace phub::nn::cuda {
 // stands before that.
 enum class FusionKind : std::uint8_t {
   kRelu,          // Convolution, InnerProduct: does the Relu behind it
-  kPrologue,      // BatchNorm: done by the convolution that reads it; needs the next three kinds
-  kAddend,        // BatchNorm: done by the Add that reads it; needs kStatistics
-  kPool,          // BatchNorm: done with its ReLU by the max Pool that reads it; needs kStatistics
+  kPrologue,      // BatchNorm: done by the convolution that reads it; needs kBackwardSums to kSums
+  kAddend,        // BatchNorm: done by the Add that reads it; needs kSums
+  kPool,          // BatchNorm: done with its ReLU by the max Pool that reads it; needs kSums
   kBackwardSums,  // Convolution: its data gradient makes the sums of the normalisation before it
   kMask,          // Convolution, InnerProduct: its data gradient adds others' and undoes the ReLU
-  kStatistics,    // Convolution: sums what it writes for the normalisation behind it
+  kStatistics,    // Convolution: its graph makes the sums of what it writes, not a kernel behind it
+  kSums,          // BatchNorm: made of such sums; else it is one operation
 };
 
 struct FusionBlock {
@@ -45,12 +47,13 @@ struct FusionBlock {
 };
 
 struct LayerFusion {
-  bool statistics = false;       // Convolution: writes the sums that the next layer wants
-  bool from_statistics = false;  // BatchNorm: takes them
-  bool is_virtual = false;       // BatchNorm: done by the convolution that reads it
-  bool in_add = false;           // BatchNorm: done by the Add that reads it
-  bool in_pool = false;          // BatchNorm: done by the Pool that reads it
-  bool relu_inside = false;      // Convolution, InnerProduct: does the Relu that reads it
+  bool statistics = false;  // Convolution: its graph writes the sums that the next layer wants
+  bool statistics_apart = false;  // Convolution: a kernel behind its graph does
+  bool from_statistics = false;   // BatchNorm: takes them
+  bool is_virtual = false;        // BatchNorm: done by the convolution that reads it
+  bool in_add = false;            // BatchNorm: done by the Add that reads it; needs kSums
+  bool in_pool = false;           // BatchNorm: done by the Pool that reads it
+  bool relu_inside = false;       // Convolution, InnerProduct: does the Relu that reads it
 };
 
 class FusionPlan {

@@ -26,6 +26,8 @@ const char* word(FusionKind kind) {
       return "masked data gradient";
     case FusionKind::kStatistics:
       return "statistics";
+    case FusionKind::kSums:
+      return "sums";
   }
   return "?";
 }
