@@ -6,10 +6,14 @@ import sys
 from steps import Step
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 TORCH_MODES = ("eager", "graph", "compile", "reduce-overhead")
+TORCH_WAYS = ("none", "optimizer", "hook", "gloo", "phub")
 KERNELS, NETWORK, EXECUTOR = "cuda_kernels_test", "cuda_network_test", "cuda_device_executor_test"
 ENGINES = "cuda_engines_test"
 NETWORKS = {"lenet": "LeNet", "blocks": "blocks of every kind", "resnet20": "ResNet-20"}
+MNIST = {"fp16": ("--loss-scale", 128, "--wire-type", "fp16"), "bf16": ("--compute-type", "bf16", "--wire-type", "bf16"),
+         "dynamic": ("--loss-scale", "dynamic")}
 EXECUTORS = {"steps": "Steps on a GPU*", "learns": "A GPU that keeps*", "overflow": "Gradients that overflow*",
             "exported": "Memory for adapters*", "stays": "Gradients that stay*"}
 
@@ -22,6 +26,7 @@ class Place:
     python: str               # with PyTorch
     batch: int = 256
     models: tuple = ("resnet50", "alexnet_bn", "vgg16", "googlenet")
+    tune_seconds: int = 400
 
     @property
     def worker(self):
@@ -54,6 +59,26 @@ def sanity(place):
     yield bench(place, "lenet-recorded", "lenet", batch=64, steps=20)
 
 
+def training(place):
+    """Does it train: LeNet on the bundled images, and phub.torch with the GPU's tensors."""
+    server = (place.build / "bin/phub-server", "--control", "127.0.0.1:0", "--cores", 2)
+    train = (place.worker, "train", ROOT / "configs/mnist.textproto", "--backend", "cuda", "--engine-cache",
+             place.engines, "--epochs", 3)
+    yield Step("mnist-local", (*train, "--local"), 60)
+    for name, options in MNIST.items():
+        one = " ".join(map(str, (*train, "--server", "{server}", "--workers", 2, *options)))
+        yield Step(f"mnist-{name}", ("bash", "-c", f"{one} & {one}; first=$?; wait $! && exit $first"), 60, server=server)
+    yield ranks(place, "torch-ranks-check", "check", seconds=120)
+
+
+def ranks(place, name, *words, seconds):
+    """Two ranks of phub.torch on the GPU, with a server."""
+    command = (place.python, "-m", "phub.launch", "-n", 2, place.python, HERE / "torch_ranks.py", *words)
+    return Step(name, command, seconds, {"PYTHONPATH": str(ROOT / "worker/torch"), "OMP_NUM_THREADS": "2",
+                                         "PHUB_LIBRARY": str(place.build / "lib/libphub.so"),
+                                         "PHUB_SERVER_PROGRAM": str(place.build / "bin/phub-server")})
+
+
 def correctness(place):
     """Is it right: every step of networks, whole executors, the sanitizer."""
     for name, section in NETWORKS.items():
@@ -73,7 +98,7 @@ def tuning(place):
     yield bench(place, "fused-unrecorded", model, "--fusion", "fused", "--unrecorded", **common)
     yield bench(place, "untuned", model, "--fusion", "fused")
     yield Step("tune", (place.worker, "tune", model, "--batch", place.batch, "--engine-cache",
-                        place.engines), 400)
+                        place.engines), place.tune_seconds)
     yield bench(place, "tuned", model)
     yield Step("engines", (place.test(ENGINES), "-r", "compact"), 300)
 
@@ -88,6 +113,9 @@ def speed(place):
         for wire in ("fp16", "fp32"):
             yield bench(place, f"server-{wire}-{cores}", model, "--server", "{server}", "--wire-type",
                         wire, "--transport", "shm", server=server)
+    for way in TORCH_WAYS:
+        yield ranks(place, f"torch-ranks-{way}", "speed", "--way", way, "--description",
+                    place.description(model), seconds=100)
     yield bench(place, "bf16", model, "--compute-type", "bf16")
     yield bench(place, "unfused", model, "--fusion", "unfused")
     for other in place.models[1:]:
@@ -103,7 +131,9 @@ def torch(place, model, modes=TORCH_MODES):
 
 
 def profiles(place):
-    """Where the time goes, kernel by kernel."""
+    """Where the time goes, step by step and kernel by kernel."""
+    yield Step("profile", (place.worker, "profile", place.models[0], "--backend", "cuda", "--batch", place.batch,
+                           "--engine-cache", place.engines), 120)
     step = (place.worker, "bench", place.models[0], "--backend", "cuda", "--engine-cache",
             place.engines, "--batch", place.batch, "--unrecorded")
     metrics = ("gpu__time_duration.sum,dram__bytes.sum,"
@@ -116,7 +146,7 @@ def profiles(place):
                                   "--warm-up", 0), 150)
 
 
-STAGES = {stage.__name__: stage for stage in (sanity, correctness, tuning, speed, profiles)}
+STAGES = {stage.__name__: stage for stage in (sanity, training, correctness, tuning, speed, profiles)}
 
 
 def site_packages(python=sys.executable):

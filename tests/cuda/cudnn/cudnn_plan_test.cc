@@ -1,4 +1,5 @@
 // The wrapper over cuDNN's graph API, planning for an H200 that is not there.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include "tests/cuda/cudnn/planner.h"
 #include "worker/cuda/cudnn/concurrent_planner.h"
 #include "worker/cuda/cudnn/plan.h"
+#include "worker/cuda/cudnn/wrong_engines.h"
 #include "worker/cuda/lowered/op_graph.h"
 
 using namespace phub;
@@ -146,4 +148,35 @@ TEST_CASE("Equal graphs have equal keys, and the key tells what decides the engi
   CHECK(graph.key() ==
         "0:fp16[32,64,56,56] 1:fp16[64,64,3,3] 2:fp16[32,64,56,56] 3:fp32[1,64,1,1] "
         "4:fp32[1,64,1,1]; conv(0 1 2) window 3x3 stride 1x1 pad 1x1 1x1; statistics(2 3 4)");
+}
+
+TEST_CASE("An engine that is known to compute wrong values is neither proposed nor planned") {
+  const Planner planner;
+  const auto pooling = [](ElementType type, PoolMode mode, bool keeps_index) {
+    OpGraph graph("pooling");
+    const OperandId x = graph.device({16, 16, 8, 8}, type);
+    const OperandId y = graph.device({16, 16, 4, 4}, type);
+    const OperandId index =
+        keeps_index ? graph.device({16, 16, 4, 4}, ElementType::kInt8) : OperandId{x};
+    graph.add(PoolForwardOp{mode, x, y, index, {.size = {2, 2}, .stride = {2, 2}}});
+    return graph;
+  };
+  const EngineChoice third{.engine = 3, .knobs = {}};
+  const auto proposes = [&](const OpGraph& graph, std::int64_t engine) {
+    const auto found = candidates(planner.target(), graph, EngineSearch::kThorough);
+    REQUIRE(found);
+    return std::any_of(found->begin(), found->end(), [&](const EngineCandidate& candidate) {
+      return candidate.choice.engine == engine;
+    });
+  };
+  for (const PoolMode mode : {PoolMode::kMax, PoolMode::kAverageWithPadding}) {
+    const OpGraph graph = pooling(ElementType::kBfloat16, mode, false);
+    CHECK_FALSE(proposes(graph, 3));
+    CHECK(proposes(graph, 2));
+    const auto plan = CudnnPlan::create(planner.target(), graph, third);
+    REQUIRE_FALSE(plan);
+    CHECK_THAT(plan.error().message(), Catch::Contains("engine 3 pools bf16 wrongly"));
+    CHECK(why_wrong(pooling(kHalf, mode, false), third).empty());
+  }
+  CHECK(why_wrong(pooling(ElementType::kBfloat16, PoolMode::kMax, true), third).empty());
 }

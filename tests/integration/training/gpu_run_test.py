@@ -136,6 +136,11 @@ class Stages(InFolder):
         for mode in stages.TORCH_MODES:
             self.assertIn(f'"{mode}"', text)
 
+    def test_the_ways_are_those_of_torch_ranks(self):
+        text = (ROOT / "bench/gpu/torch_ranks.py").read_text()
+        for way in stages.TORCH_WAYS:
+            self.assertIn(f'"{way}"', text)
+
     def test_options_are_those_of_our_programs(self):
         source = "".join(file.read_text() for folder in ("worker", "server")
                          for file in (ROOT / folder).rglob("*.cc"))
@@ -161,6 +166,17 @@ class Command(InFolder):
             done = run(*words, "--results", self.folder / "results")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(says, done.stderr)
+
+    def test_single_steps_are_chosen_by_name_and_an_unknown_one_is_refused(self):
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin/libphub_cuda.so").touch()
+        words = ("--build", self.folder, "--results", self.folder / "results")
+        done = run("--only", "tuned,nothing", "all", *words)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--only: nothing is no step of sanity", done.stderr)
+        done = run("--only", "tuned", "sanity", *words)
+        self.assertIn("--only: tuned is no step of sanity;", done.stderr)
+        self.assertIn("no GPU", run("--only", "tuned,alone", "all", *words, PATH=str(self.folder)).stderr)
 
     def test_without_a_gpu_it_says_so(self):
         (self.folder / "bin").mkdir()

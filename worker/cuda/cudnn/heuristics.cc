@@ -5,6 +5,7 @@
 #include <array>
 
 #include "worker/cuda/cudnn/plan.h"
+#include "worker/cuda/cudnn/wrong_engines.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -47,12 +48,13 @@ Result<EngineCandidate> read(const CudnnLibrary& library, const CudnnDescriptor&
   return candidate;
 }
 
-// Adds those of one mode that are not there yet. A mode that knows none may say so with an error.
-Status append(const CudnnTarget& target, const CudnnGraph& graph, cudnnBackendHeurMode_t mode,
-              std::vector<EngineCandidate>& found) {
+// Adds those of one mode that are not there yet, but for engines that are known to be wrong. A mode
+// that knows none may say so with an error.
+Status append(const CudnnTarget& target, const OpGraph& graph, const CudnnGraph& built,
+              cudnnBackendHeurMode_t mode, std::vector<EngineCandidate>& found) {
   const CudnnLibrary& library = target.library();
   CudnnDescriptor heuristics(library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristics.descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.descriptor())
+  heuristics.descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, built.descriptor())
       .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   target.name_in(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
   if (const Status status = heuristics.finalize("heuristics"); !status.ok()) {
@@ -66,7 +68,7 @@ Status append(const CudnnTarget& target, const CudnnGraph& graph, cudnnBackendHe
     const bool known = std::any_of(found.begin(), found.end(), [&](const EngineCandidate& other) {
       return other.choice == candidate.choice;
     });
-    if (!known) found.push_back(std::move(candidate));
+    if (!known && why_wrong(graph, candidate.choice).empty()) found.push_back(std::move(candidate));
   }
   return {};
 }
@@ -79,9 +81,9 @@ Result<std::vector<EngineCandidate>> candidates(const CudnnTarget& target, const
   const Status status = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const auto built,
                           CudnnGraph::create(target.library(), graph, target.handle()));
-    PHUB_RETURN_IF_ERROR(append(target, *built, CUDNN_HEUR_MODE_A, found));
+    PHUB_RETURN_IF_ERROR(append(target, graph, *built, CUDNN_HEUR_MODE_A, found));
     if (search == EngineSearch::kQuick && !found.empty()) return {};
-    const Status fallback = append(target, *built, CUDNN_HEUR_MODE_FALLBACK, found);
+    const Status fallback = append(target, graph, *built, CUDNN_HEUR_MODE_FALLBACK, found);
     return found.empty() ? fallback : Status();
   }();
   if (!status.ok()) return status.with_context("cuDNN graph \"" + graph.name() + "\"");

@@ -2,9 +2,12 @@
 
 #include <cudnn_graph.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/check.h"
+#include "worker/cuda/cudnn/wrong_engines.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -42,6 +45,9 @@ Result<std::unique_ptr<CudnnPlan>> CudnnPlan::create(const CudnnTarget& target,
                                                      const OpGraph& graph,
                                                      const EngineChoice& choice) {
   const CudnnLibrary& library = target.library();
+  if (const std::string_view wrong = why_wrong(graph, choice); !wrong.empty()) {
+    return Status(Code::kNotFound, context(graph) + ": " + std::string(wrong));
+  }
   std::unique_ptr<CudnnPlan> plan(new CudnnPlan(target));
   plan->name_ = context(graph);
   plan->choice_ = choice;
