@@ -41,6 +41,7 @@ TINY = {
     "bench/gpu/machine.sh": ("{build}", (0, 1), "NVIDIA"),
     "bench/gpu/run": ("--list --build {build} --results {folder}/results", (0,), "^sanity: "),
     "bench/gpu/torch_step.py": ("{folder}/none", (1,), "2.3 or later is needed$|finds no GPU"),
+    "bench/gpu/torch_ranks.py": ("check", (1,), "finds no GPU; --device cpu needs none$"),
     # The loss that it judges by is noise in so short a storm.
     "bench/hostile_door.py": (
         "{build}/bin --workers 1 --connections 40 --rate 40 --blocks 1", (0, 1), '"failed_joins": 0'),
@@ -82,8 +83,8 @@ RUN_BY = {
     "worker/torch/phub/launch/_keeper.py": "worker/torch/phub/launch/_host.py",
     "bench/pytorch/rank.py": "bench/pytorch/compare.py",
 }
-NEED_TORCH = ("bench/accuracy/accuracy_torch.py", "bench/compare_torch.py", "bench/gpu/torch_step.py",
-              "bench/pytorch/binding.py", "bench/pytorch/compare.py")
+NEED_TORCH = ("bench/accuracy/accuracy_torch.py", "bench/compare_torch.py", "bench/gpu/torch_ranks.py",
+              "bench/gpu/torch_step.py", "bench/pytorch/binding.py", "bench/pytorch/compare.py")
 
 
 def scripts():
