@@ -133,7 +133,7 @@ def torch(place, model, modes=TORCH_MODES):
 def profiles(place):
     """Where the time goes, step by step and kernel by kernel."""
     yield Step("profile", (place.worker, "profile", place.models[0], "--backend", "cuda", "--batch", place.batch,
-                           "--engine-cache", place.engines), 120)
+                           "--compute-type", "fp16", "--engine-cache", place.engines), 120)
     step = (place.worker, "bench", place.models[0], "--backend", "cuda", "--engine-cache",
             place.engines, "--batch", place.batch, "--unrecorded")
     metrics = ("gpu__time_duration.sum,dram__bytes.sum,"
