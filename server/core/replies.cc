@@ -113,13 +113,22 @@ void Replies::go_up(JobOnCore& job, std::uint32_t slot) {
 
 void Replies::go_up(JobOnCore& job, const Vote& vote) {
   for (const auto& connection : job.above) {
-    if (!connection || connection->lost) continue;
+    if (!connection || connection->lost || !takes_words(*connection)) continue;
     connection->vote = vote;
     connection->owed |= Connection::kVote;
     mark(*connection);
   }
 }
 
+// Words are for the pushes that go the same way. Where none goes, rounds do not wait until the rack
+// has read them, and any number of them could be on their way.
+bool Replies::takes_words(const Connection& above) {
+  const JobOnCore& job = *above.job;
+  return job.shard.racks->pushes_to(job.shard.racks->place().rack_at(above.worker, job.workers));
+}
+
+// Each stream of worker 0 brings the same Hyper. It goes up once, before the first push that it
+// holds for: the rack above takes one in a round.
 void Replies::pass_on_hyper(const Connection& from) {
   JobOnCore& job = *from.job;
   const RackPlace& place = job.shard.racks->place();
@@ -129,7 +138,8 @@ void Replies::pass_on_hyper(const Connection& from) {
   for (const auto& connection : job.above) {
     if (!connection || connection->lost) continue;
     const std::uint32_t to = place.rack_at(connection->worker, job.workers);
-    if (!place.passes_on(rack, to)) continue;
+    if (!place.passes_on(rack, to) || !takes_words(*connection)) continue;
+    if (std::memcmp(&connection->hyper, &from.hyper, sizeof(Hyper)) == 0) continue;
     connection->hyper = from.hyper;
     connection->owed |= Connection::kHyper;
     mark(*connection);

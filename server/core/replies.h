@@ -50,6 +50,7 @@ class Replies {
   std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
                            std::uint64_t now);
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
+  static bool takes_words(const Connection& above);
   static void shorten(const Connection& connection, std::span<transport::Write> replies);
   void complete_below(JobOnCore& job, std::uint32_t slot);
   void complete_racks(JobOnCore& job, std::uint32_t slot);

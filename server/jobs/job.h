@@ -76,7 +76,8 @@ struct Member {
   bool is_ready = false;
   bool has_left = false;
   bool was_lost = false;
-  std::string loss = {};              // why, where the job goes on without it
+  std::string loss = {};              // why, where the job goes on without it; else empty, also
+                                      // of a rack that is asked why its connection closed
   bool is_dropped = false;            // then: by the data plane too
   bool was_told = false;              // a heartbeat's reply said that the job is over
   bool was_named = false;             // in the log, for a value that is not finite

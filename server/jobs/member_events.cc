@@ -46,7 +46,10 @@ void JobMembers::on_left_behind(std::uint64_t job_id, std::uint32_t worker,
 void JobMembers::lose_rack(Job& job, Member& member, const std::string& reason, bool is_known) {
   if (member.has_left || member.was_lost) return;
   member.was_lost = true;
-  if (is_finishing(job)) return end_if_all_left(job);
+  if (is_finishing(job)) {
+    member.loss = reason;
+    return end_if_all_left(job);
+  }
   const bool is_alone = std::ranges::all_of(job.members, [](const auto& entry) {
     const Member& each = *entry.second;
     return each.rack.empty() || each.was_lost || each.has_left;
@@ -100,7 +103,10 @@ void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string
   if (member == nullptr || member->has_left) return;
   const std::string why = member->loss.empty() ? std::string(reason) : member->loss;
   member->was_lost = true;
-  if (is_finishing(*job)) return end_if_all_left(*job);  // its links, which could ask, are closed
+  if (is_finishing(*job)) {  // its links, which could ask, are closed
+    member->loss = why;
+    return end_if_all_left(*job);
+  }
   if (!member->rack.empty() && index_.options.links != nullptr) {
     return index_.options.links->diagnose(job_id, member->rack, std::string(reason));
   }

@@ -301,11 +301,12 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
                        .ending = caller.job->end.reason,
                        .last_step = caller.job->end.last_step,
                        .all_know = JobLife::all_know_last_step(*caller.job, *caller.member)};
-  if (reply.is_live && caller.member->was_lost) {
-    reply = {.is_live = false,
-             .reason = fmt::format("this worker was lost ({}), and its job goes on without it",
-                                   caller.member->loss),
-             .workers_left = {}};
+  if (reply.is_live && !caller.member->loss.empty()) {
+    reply = {
+        .is_live = false,
+        .reason = fmt::format("this {} was lost ({}), and its job goes on without it",
+                              caller.member->rack.empty() ? "worker" : "rack", caller.member->loss),
+        .workers_left = {}};
   }
   for (const auto& [worker, member] : caller.job->members) {
     // Where there is a quorum, others do not wait for who has left.

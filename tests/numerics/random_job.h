@@ -62,7 +62,8 @@ struct RandomJob {
     return static_cast<double>(static_cast<std::int64_t>(i % 15) - 7) / 8.0;
   }
   // A unit that an encoding's scale for a block of 64 divides: what is 0 stays 0, whatever a rule
-  // divides by.
+  // divides by. Sums of int8's have up to ten bits, which racks that send bfloat16 round
+  // (roots_oracle.h).
   double unit() const {
     if (spec.encoding == Encoding::kInt8) return 127.0 / 1024.0;
     return spec.encoding == Encoding::kInt4 ? 7.0 / 64.0 : 1.0 / 8.0;

@@ -10,7 +10,7 @@
 
 #include "common/job/text.h"
 #include "kernels/reference.h"
-#include "tests/numerics/racks_oracle.h"
+#include "tests/numerics/roots_oracle.h"
 #include "tests/simulation/seeds.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
@@ -64,19 +64,18 @@ double tolerance(DataType type) {
   return type == DataType::kFloat16 ? 1.0 / 512 : 1.0 / 64;
 }
 
-Status compare(const Client& client, const RandomJob& job, const RacksOracle& oracle,
+Status compare(const Client& client, const RandomJob& job, RootsOracle& oracle,
                std::uint32_t round) {
   const std::uint32_t rack = job.rack_of(client.worker_index());
   for (KeyId key = 0; key < job.spec.keys.size(); ++key) {
     const std::vector<float> values = parameters(client, job, key);
     for (std::uint64_t i = 0; i < values.size(); ++i) {
-      const double wanted = oracle.parameter(rack, key, i);
-      const double apart = std::abs(static_cast<double>(values[i]) - wanted);
-      if (apart <= tolerance(job.spec.wire_type) * (std::abs(wanted) + 0.5)) continue;
+      const auto value = static_cast<double>(values[i]);
+      if (oracle.is_right(rack, key, i, value, tolerance(job.spec.wire_type))) continue;
       return {Code::kDataLoss, "worker " + std::to_string(client.worker_index()) + ", round " +
                                    std::to_string(round) + ", key " + job.spec.keys[key].name +
                                    "[" + std::to_string(i) + "] is " + std::to_string(values[i]) +
-                                   ", not " + std::to_string(wanted)};
+                                   ", not " + std::to_string(oracle.parameter(rack, key, i))};
     }
   }
   return {};
@@ -135,7 +134,7 @@ Status push_round(Client& client, const RandomJob& job, std::uint32_t round) {
 }
 
 Status train(Client& client, const RandomJob& job) {
-  RacksOracle oracle(job);
+  RootsOracle oracle(job);
   if (has_parameters(job.spec.rule)) {
     fill(client, job, [&](std::uint64_t i) { return job.parameter(i); });
     oracle.initialise([&](std::uint32_t, KeyId, std::uint64_t i) { return job.parameter(i); });

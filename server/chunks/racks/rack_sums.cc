@@ -12,6 +12,7 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
              .encoding = layout.encoding},
             chunks.size(), staging),
       first_(chunks.size(), ChunkSum{.members = layout.workers}),
+      pushes_to_(place_.racks()),
       votes_(layout.workers, 1, 0) {
   if (!layout.rack_local.is_on()) reader.read_for(sums_);
   if (layout.rack_compress.is_on() && !layout.rack_local.is_on()) {
@@ -30,7 +31,11 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
     ShardChunk& chunk = chunks[slot];
     chunk.tree = layout.plan->chunks[ids[slot]].tree;
     if (!layout.rack_local.is_on()) chunk.sum.members = place_.members(chunk.tree);
-    if (chunk.is_root) ++roots_;
+    if (chunk.is_root) {
+      ++roots_;
+    } else {
+      pushes_to_[place_.above(chunk.tree)] = true;
+    }
     const std::uint32_t leader = place_.leader(chunk.tree);
     const bool is_other = leader != place_.own() && leader != RackTree::kNone;
     chunk.leader = is_other ? place_.seat_of(leader, workers_)

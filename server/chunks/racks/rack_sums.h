@@ -36,6 +36,8 @@ class RackSums {
   bool is_above(std::uint32_t seat, const ShardChunk& chunk) const {
     return place_.above(chunk.tree) == place_.rack_at(seat, workers_);
   }
+  // Whether sums of this core's chunks go up to that rack.
+  bool pushes_to(std::uint32_t rack) const { return pushes_to_[rack]; }
   // Among the pushes of the chunk's second sum.
   std::uint32_t position(std::uint32_t seat, const ShardChunk& chunk) const {
     const std::uint32_t rack = is_worker(seat) ? place_.own() : place_.rack_at(seat, workers_);
@@ -105,6 +107,7 @@ class RackSums {
   PushSums sums_;
   std::vector<ChunkSum> first_;           // by slot
   std::vector<std::uint32_t> positions_;  // [tree][rack]
+  std::vector<bool> pushes_to_;           // by rack
   std::uint32_t roots_ = 0;
   Votes votes_;
   Scale scale_;

@@ -84,7 +84,9 @@ TEST_CASE("a rack's connection that closes is asked about, and its job fails by 
   f.table.members.on_lost(members[2].job_id, members[2].worker, "closed");
   CHECK(f.links.asked.back() == "diagnose a: closed");
   CHECK(f.state() == JobState::kRunning);
+  CHECK(f.table.members.heartbeat(members[2])->is_live);  // it may ask, too: nobody knows why yet
   f.table.members.on_unlinked(members[0].job_id, "rack a is gone");
+  CHECK(f.table.members.heartbeat(members[2])->reason == "rack a is gone");
   CHECK(f.reason() == "rack a is gone");
 }
 
@@ -107,6 +109,24 @@ TEST_CASE("of a job whose workers here have left a rack that is gone is not wait
   CHECK(f.state() == JobState::kEnded);
   CHECK(f.table.members.leave(members[2]).ok());
   CHECK(f.join("").value().job_id != members[0].job_id);
+}
+
+TEST_CASE("a rack that is lost beside a job that finishes here is told why") {
+  RackFixture f;
+  const auto members = f.running();
+  for (const std::size_t i : {0U, 1U}) REQUIRE(f.table.members.leave(members[i]).ok());
+  SECTION("by its connection") {
+    f.table.members.on_lost(members[2].job_id, members[2].worker, "closed");
+    f.table.members.on_lost(members[2].job_id, members[2].worker, "closed on another core");
+  }
+  SECTION("by its silence") {
+    f.table.members.on_rack_lost(members[2].job_id, "a", "closed");
+    f.table.members.on_rack_lost(members[2].job_id, "a", "silent");
+  }
+  const auto beat = f.table.members.heartbeat(members[2]);
+  CHECK_FALSE(beat->is_live);
+  CHECK(beat->reason == "this rack was lost (closed), and its job goes on without it");
+  CHECK(f.table.members.heartbeat(members[3])->is_live);
 }
 
 TEST_CASE("a member that takes this server for another of its rack is refused, and fixes nothing") {
