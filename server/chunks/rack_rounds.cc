@@ -22,7 +22,7 @@ PushResult RackRounds::add_of_worker(const Push& push, const Contribution& own, 
   if (are_all && !parts_.sums.read_rest(push.slot, parts_.reader)) return PushResult::kCorrupt;
   if (parts_.reader.ends_job()) return PushResult::kForbidden;
   if (!are_all) return PushResult::kAccepted;
-  if (parts_.sums.has_scale()) return add_own_sum(push.slot);
+  if (parts_.sums.has_scale(push.slot)) return add_own_sum(push.slot);
   parts_.sums.hold(push.slot, chunk);
   return parts_.reader.ends_job() ? PushResult::kForbidden : PushResult::kGathered;
 }
@@ -40,7 +40,7 @@ PushResult RackRounds::add_own_sum(std::uint32_t slot) {
     return PushResult::kForbidden;
   }
   parts_.exchange.prepare(slot, sum.data, parts_.sums.scale());
-  parts_.sums.go_on();
+  parts_.sums.go_on(slot);
   const bool are_all = add_sum(slot, parts_.sums.position(0, chunk(slot)), sum);
   return are_all ? finish(slot) : PushResult::kGathered;
 }

@@ -19,7 +19,10 @@ RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::span<ShardC
     scale_.is_voted = layout.loss_scale.kind == LossScaling::kVoted;
     scale_.is_known = !scale_.is_voted;
     scale_.factor = layout.loss_scale.factor;
-    if (scale_.is_voted) held_.reserve(chunks.size());
+    if (scale_.is_voted) {
+      held_.reserve(chunks.size());
+      gone_on_.resize(chunks.size());
+    }
   }
   for (std::uint32_t tree = 0; tree < place_.trees(); ++tree) {
     for (std::uint32_t rack = 0; rack < place_.racks(); ++rack) {

@@ -5,6 +5,7 @@
 // Data of a Shard; its core's thread only. Nothing grows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -56,8 +57,9 @@ class RackSums {
   // Their sum in fp32, in a staging buffer. REQUIRES: the last push is there.
   Contribution take(std::uint32_t slot, const ShardChunk& chunk);
   // ---- Where racks' sums are compressed, they are divided by the loss scale before ----
-  // The scale of this round is known. A dynamic one comes with the votes.
-  bool has_scale() const { return scale_.is_known; }
+  // The scale of the chunk's round is known. A dynamic one comes with the votes, and is not that of
+  // a chunk which is a round ahead of others.
+  bool has_scale(std::uint32_t slot) const { return scale_.is_known && !has_gone_on(slot); }
   float scale() const { return scale_.factor; }
   // The chunk's sum waits for the scale, in one buffer. REQUIRES: the scale is not known, and the
   // last push is there.
@@ -65,8 +67,8 @@ class RackSums {
     sums_.merge(slot, first_[slot], chunk.place.elements);
     held_.push(slot);
   }
-  // A sum that waited for the scale, which is known now.
-  bool has_held() const { return scale_.is_known && !held_.empty(); }
+  // A sum that waited for the scale, which is known now. Those of the next round are behind it.
+  bool has_held() const { return !held_.empty() && has_scale(held_.front()); }
   std::size_t held() const { return held_.size(); }
   std::uint32_t take_held() {
     const std::uint32_t slot = held_.front();
@@ -74,8 +76,11 @@ class RackSums {
     return slot;
   }
   // The chunk's sum goes on. After the last one of a round the next round's scale is not known.
-  void go_on() {
-    if (!scale_.is_voted || ++scale_.chunks < first_.size()) return;
+  void go_on(std::uint32_t slot) {
+    if (!scale_.is_voted) return;
+    gone_on_[slot] = true;
+    if (++scale_.chunks < first_.size()) return;
+    std::fill(gone_on_.begin(), gone_on_.end(), false);
     scale_.chunks = 0;
     scale_.is_known = false;
   }
@@ -102,6 +107,8 @@ class RackSums {
     std::size_t chunks = 0;  // of the round, that have gone on
   };
 
+  bool has_gone_on(std::uint32_t slot) const { return scale_.is_voted && gone_on_[slot]; }
+
   const RackPlace place_;
   const std::uint32_t workers_;
   PushSums sums_;
@@ -111,7 +118,8 @@ class RackSums {
   std::uint32_t roots_ = 0;
   Votes votes_;
   Scale scale_;
-  IndexQueue held_;  // slots
+  std::vector<bool> gone_on_;  // by slot, with a voted scale: in this round
+  IndexQueue held_;            // slots
 };
 
 }  // namespace phub::server

@@ -39,6 +39,7 @@ struct RacksOptions {
   double ema_decay = 0.0;
   float clip_norm = 0.0F;
   float weight_decay = 0.01F;
+  TickSource* time = nullptr;  // of all cores; null: the machine's
   std::vector<std::shared_ptr<const server::JobCopy>> initial = {};  // by rack; empty: a new job
 };
 
@@ -49,6 +50,7 @@ class RacksWorker final : public transport::ReceiveBuffers {
       : plan_(plan), width_(size_of(wire_type)) {
     gradients.resize(plan.arena_elements * width_);
     parameters.resize(plan.arena_elements * width_);
+    replies_of.resize(plan.chunks.size());
     endpoint_ = std::move(*transport::TcpEndpoint::create({.max_peers = 1}, *this));
     peer_ = *endpoint_->add(std::move(stream));
   }
@@ -71,6 +73,7 @@ class RacksWorker final : public transport::ReceiveBuffers {
       is_lost = is_lost || batch[i].kind == transport::CompletionKind::kPeerLost;
       if (batch[i].kind != transport::CompletionKind::kArrived) continue;
       ++replies;
+      ++replies_of[wire::reply_slot_of(batch[i].immediate)];
       if (wire::was_skipped(batch[i].immediate)) ++skipped;
     }
   }
@@ -85,6 +88,7 @@ class RacksWorker final : public transport::ReceiveBuffers {
   Hyper hyper;
   Vote vote;
   std::size_t replies = 0;
+  std::vector<std::uint32_t> replies_of;  // by slot
   std::size_t skipped = 0;
   bool is_lost = false;
 
@@ -318,6 +322,7 @@ class RacksRig {
     server::CoreOptions options;
     options.own_thread = false;
     options.tcp_front = options_.tcp_front;
+    if (options_.time != nullptr) options.time = options_.time;
     rack.core = std::move(*server::Core::create(options));
     for (std::uint32_t i = 0; i < options_.workers[index]; ++i) {
       auto [own, cores] = transport::stream_pair();
