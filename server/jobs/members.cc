@@ -311,6 +311,7 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
     // Where there is a quorum, others do not wait for who has left.
     if (member->has_left && caller.job->spec->rounds.waits_for_all())
       add_workers(*caller.job, *member, reply.workers_left);
+    if (!member->loss.empty()) add_workers(*caller.job, *member, reply.workers_lost);
   }
   if (!reply.is_live && !caller.member->was_told) {
     caller.member->was_told = true;

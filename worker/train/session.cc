@@ -12,6 +12,7 @@
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/exchange/residuals.h"
+#include "worker/train/report/loss_lines.h"
 #include "worker/train/report/reporter.h"
 #include "worker/train/run_checkpoints.h"
 #include "worker/train/session_data.h"
@@ -147,6 +148,7 @@ TrainerOptions trainer_options(const SessionOptions& options, const RunPosition&
           .loss_scale = loss_scale_from(options, start),
           .accumulate = options.update.accumulate,
           .share = share_of(options),
+          .batches = options.batches,
           .samples = samples_of(options),
           .label_smoothing = options.update.label_smoothing,
           .seed = options.seed,
@@ -169,7 +171,6 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
-                     .images_per_step = global_batch(options) * options.update.accumulate,
                      .quiet = !prints,
                      .bar = options.report.bar},
                     {.metrics = run.metrics,
@@ -178,7 +179,11 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .evaluated = [&](double accuracy) { return checkpoints.judge(accuracy); }});
   if (run.events != nullptr && first_step > 0) run.events->resume_at(first_step);
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
+  LossLines losses(run.exchange.facts().racks);
   const auto is_last = [&, asked = false]() mutable -> Result<bool> {
+    for (const std::string& line : losses.look(run.exchange.workers_lost())) {
+      if (prints && options.note) options.note(line);
+    }
     if (!asked && stopped()) {
       asked = true;
       PHUB_RETURN_IF_ERROR(run.exchange.end(

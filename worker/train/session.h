@@ -86,7 +86,8 @@ struct SessionOptions {
   std::uint32_t epochs = 10;
   std::uint64_t max_steps = 0;  // 0: no limit
   std::uint32_t workers = 1;
-  data::BatchPart part{};  // of the batch of all workers, where theirs differ
+  data::BatchPart part{};                // of the batch of all workers, where theirs differ
+  std::vector<std::uint32_t> batches{};  // then: by worker
   std::uint64_t seed = 1;
   bool servers_weigh = false;  // pushes by their images, where rounds have not everybody's
   bool evaluate = true;

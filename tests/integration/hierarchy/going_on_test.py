@@ -63,6 +63,22 @@ class GoingOn(RacksTest):
     def test_a_rack_goes_on_without_the_first_rack(self):
         self.check_lost_rack("a", other="b")
 
+    def read_until(self, process, word):
+        """The line of what a worker says, as a failure or a note, that has this word."""
+        for line in process.stderr:
+            if word in line:
+                return line
+        return self.fail(f"the worker ended without a word of {word!r}")
+
+    def test_worker_0_names_a_lost_rack(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job(RACKS, config=self.going_on())
+        self.wait_until_it_trains()
+        self.send("b", signal.SIGKILL)
+        self.assertIn("rack b was lost", self.read_until(self.started["a"][0], "lost"))
+        self.started["a"][0].send_signal(signal.SIGTERM)
+        self.finish(self.started["a"])
+
     def test_a_rack_whose_job_fails_is_lost_to_the_other(self):
         self.start_racks(more="heartbeat_deadline_ms: 120000\n")
         self.started = self.start_job(RACKS, "--max-steps", "300", config=self.going_on())

@@ -33,7 +33,8 @@ enum class StateAt : std::uint8_t { kNowhere, kHere, kServers };
 struct ExchangeFacts {
   std::uint32_t worker_index = 0;
   std::uint32_t workers = 1;
-  std::string transport = "local";  // "shm", "tcp", "verbs", "mixed", "local"
+  std::vector<RackSpec> racks = {};  // of the job; none: it has one
+  std::string transport = "local";   // "shm", "tcp", "verbs", "mixed", "local"
   std::string transport_reason = "there is no choice";
   DataType wire_type = DataType::kFloat32;
   StateAt state_at = StateAt::kNowhere;
@@ -117,6 +118,9 @@ class GradientExchange : public TrainingEnd {
   virtual Status check_snapshots() {
     return {Code::kFailedPrecondition, "this exchange has no servers that could take one"};
   }
+
+  // Workers that the job goes on without, in order.
+  virtual std::vector<std::uint32_t> workers_lost() const { return {}; }
 
   virtual ExchangeStatistics statistics() const { return {}; }
 

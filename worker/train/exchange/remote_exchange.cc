@@ -17,6 +17,7 @@ struct Shadow {
 ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
   return {.worker_index = client.worker_index(),
           .workers = client.workers(),
+          .racks = options.job.racks,
           .transport = std::string(client.transport()),
           .transport_reason = std::string(client.transport_reason()),
           .wire_type = options.job.wire_type,
@@ -127,6 +128,8 @@ class RemoteExchange : public GradientExchange {
     return client_->is_last(steps, ahead);
   }
   std::optional<std::uint64_t> last_step() const override { return client_->last_step(); }
+
+  std::vector<std::uint32_t> workers_lost() const override { return client_->workers_lost(); }
 
   ExchangeStatistics statistics() const override {
     const ClientStatistics statistics = client_->statistics();

@@ -69,7 +69,7 @@ void Console::step(const StepReport& report) {
       .steps_done = report.step % options_.steps_per_epoch + 1,
       .steps_per_epoch = options_.steps_per_epoch,
       .loss = report.loss,
-      .images_per_second = static_cast<double>(options_.images_per_step) / seconds_,
+      .images_per_second = report.images / seconds_,
       .exchange_share = exchange_seconds_ / seconds_,
       .seconds_left = static_cast<double>(options_.last_step - report.step - 1) * seconds_};
   fmt::print(stderr, "\r\x1b[K{}", progress_line(progress, columns()));

@@ -33,10 +33,9 @@ std::string progress_line(const TrainingProgress& progress, std::size_t columns)
 struct ConsoleOptions {
   std::uint64_t epochs = 1;
   std::uint64_t steps_per_epoch = 1;
-  std::uint64_t last_step = 1;        // one past it
-  std::uint64_t images_per_step = 1;  // of all workers
-  bool quiet = false;                 // nothing at all
-  bool bar = false;                   // standard error is a terminal
+  std::uint64_t last_step = 1;  // one past it
+  bool quiet = false;           // nothing at all
+  bool bar = false;             // standard error is a terminal
 };
 
 // Lines go to standard output, the bar to standard error.
