@@ -52,7 +52,7 @@ struct UpdateOptions {
 };
 
 struct CheckpointOptions {
-  std::filesystem::path path{};    // empty: none; worker 0 writes it
+  std::filesystem::path path{};    // empty: none; the worker that leads writes it
   std::uint64_t every_steps = 0;   // also after every so many; 0: only at the end
   std::uint32_t last = 0;          // so many of the last ones stay beside it
   bool best = false;               // and the one with the highest test accuracy

@@ -35,7 +35,7 @@ struct TrainerOptions {
   float samples = 0.0F;  // of a step: what the servers weigh a push by, in place of that; 0: alike
   float label_smoothing = 0.0F;
   std::uint64_t seed = 1;            // of dropout's masks
-  bool evaluate = true;              // after each epoch, on worker 0
+  bool evaluate = true;              // after each epoch, on the worker that leads
   std::uint64_t boundary_steps = 0;  // 0: there are no boundaries
 };
 

@@ -79,6 +79,17 @@ class GoingOn(RacksTest):
         self.started["a"][0].send_signal(signal.SIGTERM)
         self.finish(self.started["a"])
 
+    def test_without_worker_0_the_first_of_the_other_rack_saves(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        model = self.folder / "model.safetensors"
+        self.started = self.start_job(RACKS, "--checkpoint", model, config=self.going_on())
+        self.wait_until_it_trains()
+        self.send("a", signal.SIGKILL)
+        self.assertIn(str(model), self.read_until(self.started["b"][0], "this worker evaluates"))
+        self.started["b"][1].send_signal(signal.SIGTERM)
+        self.assertIn("stopped as asked", self.finish(self.started["b"]))
+        self.assertTrue(model.exists())
+
     def test_a_rack_whose_job_fails_is_lost_to_the_other(self):
         self.start_racks(more="heartbeat_deadline_ms: 120000\n")
         self.started = self.start_job(RACKS, "--max-steps", "300", config=self.going_on())

@@ -1,5 +1,6 @@
 // A run whose job goes on without some of its workers: what is counted, said and saved.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -54,8 +55,7 @@ struct ThinnedRun {
     options.report.metrics = directory.path / "metrics";
     options.report.print = ReportOptions::Print::kFirstWorker;
     options.note = [this](std::string_view note) { notes.emplace_back(note); };
-    const ExchangeFacts facts{
-        .worker_index = worker, .workers = 4, .racks = {{"a", 2}, {"b", 2}}, .transport = "thin"};
+    facts.worker_index = worker;
     return run_session(
         options,
         [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<GradientExchange>> {
@@ -77,6 +77,7 @@ struct ThinnedRun {
 
   TemporaryDirectory directory;
   SessionOptions options = small_session();
+  ExchangeFacts facts{.workers = 4, .racks = {{"a", 2}, {"b", 2}}, .transport = "thin"};
   std::vector<std::string> notes;
 };
 
@@ -108,6 +109,48 @@ TEST_CASE("the worker that prints names a lost rack once, the others say nothing
     REQUIRE(run(1, {.step = 3, .lost = {2, 3}}));
     CHECK(run.notes.empty());
   }
+}
+
+TEST_CASE("the lowest worker that was not lost evaluates and saves") {
+  ThinnedRun run;
+  run.options.checkpoint.path = run.directory.path / "model";
+  const auto exists = [&] { return std::filesystem::exists(run.options.checkpoint.path); };
+  SECTION("not worker 0, whose rack is lost, but the first of the other rack") {
+    const auto result = run(2, {.step = 3, .lost = {0, 1}});
+    REQUIRE(result);
+    CHECK(result->test_accuracy >= 0.0);
+    CHECK(exists());
+    REQUIRE(run.notes.size() == 2);
+    CHECK_THAT(run.notes[0], Catch::StartsWith("rack a was lost"));
+    CHECK_THAT(run.notes[1], Catch::Contains("this worker evaluates") &&
+                                 Catch::Contains(run.options.checkpoint.path.string()));
+  }
+  SECTION("or the second one, where that is lost too") {
+    REQUIRE(run(3, {.step = 3, .lost = {0, 1, 2}}));
+    CHECK(exists());
+  }
+  SECTION("the others do neither") {
+    const auto result = run(3, {.step = 3, .lost = {0, 1}});
+    REQUIRE(result);
+    CHECK(result->test_accuracy < 0.0);
+    CHECK_FALSE(exists());
+    CHECK(run.notes.empty());
+  }
+  SECTION("with no checkpoint it says how to save") {
+    run.options.checkpoint.path.clear();
+    REQUIRE(run(2, {.step = 3, .lost = {0, 1}}));
+    REQUIRE(run.notes.size() == 2);
+    CHECK_THAT(run.notes[1], Catch::Contains("phubctl snapshot"));
+  }
+}
+
+TEST_CASE("a worker that may come to save has a place for the checkpoint from the start") {
+  ThinnedRun run;
+  run.options.checkpoint.path = run.directory.path / "none" / "model";
+  run.facts.may_lead = true;
+  const auto result = run(2, {.step = 100, .lost = {}});
+  REQUIRE_FALSE(result);
+  CHECK_THAT(result.error().message(), Catch::Contains("cannot write in"));
 }
 
 TEST_CASE("lines about losses name whole racks, single workers, and each once") {

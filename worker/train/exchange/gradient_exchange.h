@@ -32,6 +32,7 @@ enum class StateAt : std::uint8_t { kNowhere, kHere, kServers };
 // What is known of an exchange once it is there, and does not change.
 struct ExchangeFacts {
   std::uint32_t worker_index = 0;
+  bool may_lead = false;  // it may come to lead, though it is not worker 0
   std::uint32_t workers = 1;
   std::vector<RackSpec> racks = {};  // of the job; none: it has one
   std::string transport = "local";   // "shm", "tcp", "verbs", "mixed", "local"
@@ -121,6 +122,12 @@ class GradientExchange : public TrainingEnd {
 
   // Workers that the job goes on without, in order.
   virtual std::vector<std::uint32_t> workers_lost() const { return {}; }
+  // Whether this worker evaluates, saves and prints: it is the lowest one that was not lost.
+  bool leads() const {
+    std::uint32_t lowest = 0;
+    for (const std::uint32_t lost : workers_lost()) lowest += lost == lowest ? 1 : 0;
+    return facts_.worker_index == lowest;
+  }
 
   virtual ExchangeStatistics statistics() const { return {}; }
 
