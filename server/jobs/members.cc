@@ -58,7 +58,7 @@ Status given_up(const JoinArguments& arguments) {
 Status full(const Job& job) {
   std::vector<std::uint32_t> lost;
   for (const auto& [worker, member] : job.members) {
-    if (member->was_lost) lost.push_back(member->index);
+    if (member->was_lost) add_workers(job, *member, lost);
   }
   if (!lost.empty()) {
     return {

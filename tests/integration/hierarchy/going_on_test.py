@@ -132,6 +132,8 @@ class GoingOn(RacksTest):
         self.started["a"][2].send_signal(signal.SIGSTOP)
         before = self.rounds("a")
         until(lambda: self.rounds("a") > before + 50, "rack a goes on without a worker")
+        late_by = self.servers["a"][0].table("job", "inspect", "mnist").split("LATE BY", 1)[1].split("\n\n")[0]
+        self.assertEqual([line.split()[0] for line in late_by.splitlines()[1:]], ["0", "1", "2"])
         self.started["a"][2].send_signal(signal.SIGCONT)
         self.assertGreater(accuracy(self.finish(self.started)), 80)
 

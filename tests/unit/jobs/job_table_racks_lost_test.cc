@@ -20,6 +20,22 @@ TEST_CASE("a heartbeat's reply says which workers of a lost rack the job goes on
   CHECK(beat->workers_left == Workers{});
 }
 
+TEST_CASE("the reason of a lost rack says whose connection closed") {
+  RackFixture f;
+  const auto members = f.going_on();
+  f.table.members.on_left_behind(members[2].job_id, members[2].worker, "its connection closed");
+  CHECK(f.state() == JobState::kRunning);
+  CHECK_THAT(f.table.members.heartbeat(members[2])->reason,
+             Catch::Contains("rack a (host host, pid 7): its connection closed"));
+}
+
+TEST_CASE("who comes too late to a job that goes on is told without whom") {
+  RackFixture f;
+  const auto members = f.going_on();
+  f.table.members.on_rack_lost(members[0].job_id, "a", "it did not reply");
+  CHECK_THAT(f.join("").error().message(), Catch::Contains("goes on without worker 0,"));
+}
+
 TEST_CASE("a rack that has left is not lost") {
   RackFixture f;
   const auto members = f.going_on();
