@@ -141,6 +141,9 @@ JobSpec job_of(const WorkerConfig& config) {
 
 void check_contradictions(const WorkerConfig& config, ConfigCheck& check) {
   const JobSpec job = job_of(config);
+  if (config.has_rack_rounds() && !job.rack_local.goes_on()) {
+    return check.refuse("rack_rounds.quorum", std::string(kRackRoundsWithoutQuorum));
+  }
   Status status = check_bounds(job);
   if (status.ok()) status = check_contradictions(job);
   if (status.ok()) return;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string_view>
 
 #include "common/base/round_policy.h"
 #include "common/base/rule.h"
@@ -12,12 +13,11 @@ namespace {
 
 // What a round waits for is over before a worker gives up.
 void check_below_timeout(ConfigCheck& check, const WorkerConfig& config, const char* field,
-                         std::uint32_t ms) {
-  check.require(
-      ms < config.timeout_ms(), field,
-      fmt::format("{} is not below timeout_ms, {}, after which workers give up; lower it, "
-                  "or raise timeout_ms",
-                  ms, config.timeout_ms()));
+                         std::uint32_t ms, std::string_view cure) {
+  check.require(ms < config.timeout_ms(), field,
+                fmt::format("{} is not below timeout_ms, {}, after which workers give up; {}, "
+                            "or raise timeout_ms",
+                            ms, config.timeout_ms(), cure));
 }
 
 // Workers change the parameters that a server on their host shares with them.
@@ -49,8 +49,9 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
                     (rounds.patience_ms() >= 1 && rounds.patience_ms() <= kGraceMsMax),
                 "patience_ms",
                 fmt::format("{}, allowed are 1 to {}", rounds.patience_ms(), kGraceMsMax));
-  check_below_timeout(check, config, "grace_ms", rounds.grace_ms());
-  check_below_timeout(check, config, "patience_ms", rounds.patience_ms());
+  check_below_timeout(check, config, "grace_ms", rounds.grace_ms(), "lower it");
+  check_below_timeout(check, config, "patience_ms", rounds.patience_ms(),
+                      "lower it, or leave it out for a third of timeout_ms");
   check.one_of("late", rounds.late(), {"drop", "add"});
   check.unused_unless(rounds.late() != "add", "patience_ms", "with late: \"add\": nobody waits");
   check.one_of("weight", rounds.weight(), {"one", "staleness", "samples"});

@@ -1,5 +1,7 @@
 #include "common/job/message.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/job/enums.h"
@@ -67,12 +69,17 @@ void fill(const RackCompress& compress, control::RackCompress& message) {
   message.set_selector(message_of(compress.selector));
 }
 
-RackLocal rack_local_from(const control::JobSpec& message) {
+Result<RackLocal> rack_local_from(const control::JobSpec& message) {
   RackLocal local{.steps = message.rack_local_steps()};
   if (message.has_rack_outer_rate()) local.learning_rate = message.rack_outer_rate();
   if (message.has_rack_outer_momentum()) local.momentum = message.rack_outer_momentum();
   local.quorum = message.rack_rounds().quorum();
   if (message.rack_rounds().has_wait_ms()) local.wait_ms = message.rack_rounds().wait_ms();
+  const bool waits_otherwise = local.wait_ms != RackLocal().wait_ms;  // a contradiction
+  if (message.has_rack_rounds() && local.quorum == 0 && !waits_otherwise) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("rack_rounds.quorum: {}", kRackRoundsWithoutQuorum));
+  }
   return local;
 }
 
@@ -132,6 +139,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   }
   PHUB_ASSIGN_OR_RETURN(const Encoding encoding,
                         enum_from<Encoding>("encoding", message.encoding()));
+  PHUB_ASSIGN_OR_RETURN(const RackLocal rack_local, rack_local_from(message));
   PHUB_ASSIGN_OR_RETURN(const RoundPolicy rounds, rounds_from(message.rounds()));
   PHUB_ASSIGN_OR_RETURN(const WatchValues watch,
                         enum_from<WatchValues>("watch_values", message.watch_values()));
@@ -159,7 +167,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rack_hybrid_bytes = message.rack_hybrid_bytes(),
       .rack_wire_type = rack_wire_type,
       .rack_compress = rack_compress,
-      .rack_local = rack_local_from(message),
+      .rack_local = rack_local,
       .encoding = encoding,
       .rounds = rounds,
       .watch_values = watch,

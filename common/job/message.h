@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -13,7 +14,15 @@
 
 namespace phub {
 
-// Errors: kInvalidArgument for an enumerator that is not known here.
+// Why rack_rounds without a quorum is refused, where the job's own text has it: a JobSpec cannot
+// say that it was written.
+inline constexpr std::string_view kRackRoundsWithoutQuorum =
+    "is missing, or 0: without it racks wait for each other; give a number of racks, such as 1, "
+    "with "
+    "which no rack waits for long, or leave rack_rounds out";
+
+// Errors: kInvalidArgument for an enumerator that is not known here, and for a part that means
+// nothing as it is.
 Result<JobSpec> spec_from(const control::JobSpec& message);
 Result<JobSpec> spec_without_keys(const control::JobSpec& message);
 void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,

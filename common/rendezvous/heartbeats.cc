@@ -55,6 +55,11 @@ Status Heartbeats::leavers() const {
   return {Code::kAborted, names + " left the job: no further round can complete"};
 }
 
+std::vector<std::uint32_t> Heartbeats::lost() const {
+  const std::lock_guard lock(mutex_);
+  return {lost_.begin(), lost_.end()};
+}
+
 bool Heartbeats::has_left(std::uint32_t first, std::uint32_t end) const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(left_,
@@ -71,8 +76,10 @@ void Heartbeats::fail(const Status& status, std::size_t server) {
 }
 
 void Heartbeats::note(const Beat& beat) {
-  if (beat.left.empty()) return;
+  if (beat.left.empty() && beat.lost.empty()) return;
   const std::lock_guard lock(mutex_);
+  lost_.insert(beat.lost.begin(), beat.lost.end());
+  if (beat.left.empty()) return;
   left_ = beat.left;
   someone_left_.store(true, std::memory_order_release);
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "common/base/status.h"
@@ -33,6 +34,8 @@ class Heartbeats {
   // Whether a worker with an index in [first, end) has.
   bool has_left(std::uint32_t first, std::uint32_t end) const;
   Status leavers() const;
+  // Workers that the job goes on without, as a server has said; in order.
+  std::vector<std::uint32_t> lost() const;
 
   // Asks the server now. Error: the job is over, and why; OK also where there is no reply.
   Status check(std::uint32_t server);
@@ -59,6 +62,7 @@ class Heartbeats {
   Status failure_;
   std::size_t failed_by_ = 0;  // the server that said it, or did not reply
   std::vector<std::uint32_t> left_;
+  std::set<std::uint32_t> lost_;
   std::vector<std::unique_ptr<Pulse>> pulses_;  // by server
 };
 

@@ -117,7 +117,8 @@ Result<Beat> beat_of(const Status& status, const control::HeartbeatReply& reply)
   PHUB_RETURN_IF_ERROR(status);
   return Beat{.running = reply.running(),
               .reason = reply.reason(),
-              .left = {reply.workers_left().begin(), reply.workers_left().end()}};
+              .left = {reply.workers_left().begin(), reply.workers_left().end()},
+              .lost = {reply.workers_lost().begin(), reply.workers_lost().end()}};
 }
 
 }  // namespace

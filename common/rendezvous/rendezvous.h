@@ -36,6 +36,7 @@ struct Beat {
   bool running = false;             // false: the job has ended or failed, or the server forgot it
   std::string reason;               // why it is not running; names the worker that was lost
   std::vector<std::uint32_t> left;  // workers that have left; a wait for them never ends
+  std::vector<std::uint32_t> lost = {};  // workers that the job goes on without
 };
 
 // Another rack's server, as it joins.

@@ -55,9 +55,9 @@ void JobMembers::lose_rack(Job& job, Member& member, const std::string& reason, 
     return each.rack.empty() || each.was_lost || each.has_left;
   });
   if (job.state == JobState::kRunning && job.spec->rack_local.goes_on() && is_alone) {
-    member.loss = reason;
+    member.loss = is_known ? reason : fmt::format("{}: {}", describe(member), reason);
     spdlog::warn("event=rack_left_behind job={} id={} rack={} reason={}", log_value(label(job)),
-                 job.id, log_value(member.rack), log_value(reason));
+                 job.id, log_value(member.rack), log_value(member.loss));
     index_.changed.notify_all();
     return;
   }

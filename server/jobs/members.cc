@@ -58,7 +58,7 @@ Status given_up(const JoinArguments& arguments) {
 Status full(const Job& job) {
   std::vector<std::uint32_t> lost;
   for (const auto& [worker, member] : job.members) {
-    if (member->was_lost) lost.push_back(member->index);
+    if (member->was_lost) add_workers(job, *member, lost);
   }
   if (!lost.empty()) {
     return {
@@ -312,6 +312,7 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
     // Where there is a quorum, others do not wait for who has left.
     if (member->has_left && caller.job->spec->rounds.waits_for_all())
       add_workers(*caller.job, *member, reply.workers_left);
+    if (!member->loss.empty()) add_workers(*caller.job, *member, reply.workers_lost);
   }
   if (!reply.is_live && !caller.member->was_told) {
     caller.member->was_told = true;

@@ -40,6 +40,7 @@ struct HeartbeatReply {
   bool is_live = false;
   std::string reason;  // why not
   std::vector<std::uint32_t> workers_left;
+  std::vector<std::uint32_t> workers_lost = {};  // that the job goes on without
   std::string ending = {};      // why the job is to end, as planned; empty: it is not
   std::uint64_t last_step = 0;  // then: after which all stop; 0: not agreed
   bool all_know = false;        // all others know that

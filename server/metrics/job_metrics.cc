@@ -16,10 +16,21 @@ double rounds_of(const JobView& job) {
   return counters.chunks == 0 ? 0 : number(counters.chunks_completed) / number(counters.chunks);
 }
 
-std::size_t workers_lost(const JobView& job) {
+// Workers of this rack, or other racks.
+std::size_t lost(const JobView& job, bool are_racks) {
   return static_cast<std::size_t>(
-      std::count_if(job.members.begin(), job.members.end(),
-                    [](const MemberView& member) { return member.was_lost; }));
+      std::count_if(job.members.begin(), job.members.end(), [&](const MemberView& member) {
+        return member.was_lost && member.rack.empty() != are_racks;
+      }));
+}
+
+// Rounds of gradients that ended with an exchange. The first round has the initial parameters.
+double outer_steps(const JobView& job) {
+  const auto rounds = static_cast<std::uint64_t>(rounds_of(job));
+  const std::uint64_t before = job.counters.rounds_before;
+  const std::uint64_t steps = job.spec->rack_local.steps;
+  const std::uint64_t here = rounds == 0 ? 0 : rounds - 1;
+  return number((before + here) / steps - before / steps);
 }
 
 const Metric<JobView> kOfJob[] = {
@@ -79,7 +90,7 @@ const Metric<JobView> kOfQuorum[] = {
     {"phub_job_quorum", "Pushes that complete a round of a chunk", kGauge,
      [](const JobView& j) { return number(j.spec->rounds.quorum); }},
     {"phub_job_workers_lost", "Workers that the job goes on without", kGauge,
-     [](const JobView& j) { return number(workers_lost(j)); }},
+     [](const JobView& j) { return number(lost(j, /*are_racks=*/false)); }},
     {"phub_job_chunk_rounds_total", "Rounds of single chunks", kCounter,
      [](const JobView& j) { return number(j.counters.quorum.rounds); }},
     {"phub_job_chunk_rounds_incomplete_total", "Of which without somebody's push", kCounter,
@@ -107,6 +118,16 @@ const Metric<WorkerValues> kOfValues[] = {
 const Metric<WorkerCorruption> kOfCorruption[] = {
     {"phub_member_pushes_corrupt_total", "Pushes of the worker that had not their checksum",
      kCounter, [](const WorkerCorruption& w) { return number(w.pushes); }},
+};
+
+const Metric<JobView> kOfOuterSteps[] = {
+    {"phub_job_outer_steps_total", "Exchanges with other racks that this rack has come to",
+     kCounter, outer_steps},
+};
+
+const Metric<JobView> kOfGoingOn[] = {
+    {"phub_job_racks_lost", "Other racks that the job goes on without", kGauge,
+     [](const JobView& j) { return number(lost(j, /*are_racks=*/true)); }},
 };
 
 const Metric<RackTraffic> kOfRack[] = {
@@ -216,6 +237,8 @@ void add_job(const JobView& job, const DataPlane& data_plane, Families& families
   const Labels labels = labels_of(job);
   add_all(kOfJob, job, labels, families);
   if (!job.spec->rounds.waits_for_all()) add_all(kOfQuorum, job, labels, families);
+  if (job.spec->rack_local.is_on()) add_all(kOfOuterSteps, job, labels, families);
+  if (job.spec->rack_local.goes_on()) add_all(kOfGoingOn, job, labels, families);
   families.add("phub_job_push_to_reply_seconds", "Of each reply, from its chunk's first push",
                labels, job.counters.push_to_reply);
   families.add("phub_job_wait_for_slowest_seconds",

@@ -113,6 +113,7 @@ Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
   reply.set_running(beat.is_live);
   reply.set_reason(beat.reason);
   reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());
+  reply.mutable_workers_lost()->Add(beat.workers_lost.begin(), beat.workers_lost.end());
   reply.set_ending(beat.ending);
   reply.set_last_step(beat.last_step);
   reply.set_all_know(beat.all_know);

@@ -27,11 +27,13 @@ Examples:
     phub-worker train configs/mnist.textproto --server 127.0.0.1:7077 --workers 2
 
 Worker 0 prints a line for each epoch: the loss and the accuracy over its own training images, the
-accuracy on the test images, the images per second of all workers together, and the time it spent
-waiting for the exchange. The first SIGINT or SIGTERM of any worker ends the training: all workers
-stop after the same step, worker 0 writes the checkpoint, and all leave the job. So does a server
-that is stopped or drained. The last line then says after which step, and why. A second signal
-ends the process.
+accuracy on the test images, the images per second of all workers that take part, and the time it
+spent waiting for the exchange. A line names each worker or rack that is lost and that the job goes
+on without. Without worker 0's rack, the other rack's lowest worker prints and saves.
+
+The first SIGINT or SIGTERM of any worker ends the training: all workers stop after the same step,
+worker 0 writes the checkpoint, and all leave the job. So does a server that is stopped or drained.
+The last line then says after which step, and why. A second signal ends the process.
 
 Exit status: 0 trained, or stopped as asked with the checkpoint written; 1 failed, or the checkpoint
 of an asked stop could not be written; 2 wrong usage or configuration.)";

@@ -241,6 +241,10 @@ std::uint32_t Client::worker_index() const {
 
 std::uint32_t Client::workers() const { return state_->options.job.workers; }
 
+std::vector<std::uint32_t> Client::workers_lost() const {
+  return state_->heartbeat ? state_->heartbeat->lost() : std::vector<std::uint32_t>();
+}
+
 std::string_view Client::transport() const {
   return state_->links ? std::string_view(state_->links->transports().name) : "";
 }

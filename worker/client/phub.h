@@ -222,6 +222,10 @@ class Client {
 
   std::uint32_t worker_index() const;
   std::uint32_t workers() const;
+  // Those that the job goes on without: lost ones of a job with a quorum or with racks that go on.
+  // In order; of a lost rack all. Known within a second. Any thread. REQUIRES: register_keys
+  // succeeded.
+  std::vector<std::uint32_t> workers_lost() const;
   std::string_view transport() const;  // "shm", "tcp" or "verbs"; "mixed"
   // Why, server by server, in words.
   std::string_view transport_reason() const;

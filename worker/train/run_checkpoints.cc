@@ -36,14 +36,15 @@ RunCheckpoints::RunCheckpoints(const SessionOptions& options, const RunParts& pa
       best_(accuracy_of_best(options.checkpoint.path, first_step)) {}
 
 bool RunCheckpoints::are_written() const {
-  return parts_.exchange.facts().worker_index == 0 && !options_.checkpoint.path.empty();
+  return parts_.exchange.leads() && !options_.checkpoint.path.empty();
 }
 
 Status RunCheckpoints::write(std::uint64_t next_step) {
-  if (options_.checkpoint.path.empty() || written_ == next_step) return {};
-  PHUB_RETURN_IF_ERROR(residuals_.save(next_step));
-  if (are_written()) PHUB_RETURN_IF_ERROR(write_model(next_step));
-  written_ = next_step;
+  const std::pair now(next_step, are_written());
+  if (options_.checkpoint.path.empty() || written_ == now) return {};
+  if (!written_ || written_->first != next_step) PHUB_RETURN_IF_ERROR(residuals_.save(next_step));
+  if (now.second) PHUB_RETURN_IF_ERROR(write_model(next_step));
+  written_ = now;
   return {};
 }
 

@@ -1,11 +1,12 @@
 // The checkpoints of one run: which worker writes what, when, and which of them stay.
 //
-// Worker 0 writes the model; each worker writes what it keeps back of its gradients. Owned and
-// called by the trainer's thread.
+// Worker 0 writes the model, or, without it, the lowest worker that was not lost. Each worker
+// writes the residual of its gradients. Owned and called by the trainer's thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "common/base/status.h"
 #include "worker/train/checkpoints/kept_checkpoints.h"
@@ -43,8 +44,8 @@ class RunCheckpoints {
   RunParts parts_;
   LastCheckpoints last_;
   ResidualFiles residuals_;
-  double best_;  // negative: there is none
-  std::optional<std::uint64_t> written_;
+  double best_;                                            // negative: there is none
+  std::optional<std::pair<std::uint64_t, bool>> written_;  // the step, and whether with its model
 };
 
 }  // namespace phub::train

@@ -12,6 +12,7 @@
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/exchange/residuals.h"
+#include "worker/train/report/loss_lines.h"
 #include "worker/train/report/reporter.h"
 #include "worker/train/run_checkpoints.h"
 #include "worker/train/session_data.h"
@@ -147,12 +148,39 @@ TrainerOptions trainer_options(const SessionOptions& options, const RunPosition&
           .loss_scale = loss_scale_from(options, start),
           .accumulate = options.update.accumulate,
           .share = share_of(options),
+          .batches = options.batches,
           .samples = samples_of(options),
           .label_smoothing = options.update.label_smoothing,
           .seed = options.seed,
           .evaluate = options.evaluate,
           .boundary_steps = options.checkpoint.path.empty() ? 0 : options.checkpoint.every_steps};
 }
+
+// Notes about workers that the job goes on without, and about what this one does in their place.
+class LossNotes {
+ public:
+  LossNotes(const SessionOptions& options, const GradientExchange& exchange)
+      : options_(options), exchange_(exchange), lines_(exchange.facts().racks) {}
+
+  void look() {
+    if (!options_.note) return;
+    for (const std::string& line : lines_.look(exchange_.workers_lost())) options_.note(line);
+    if (exchange_.facts().worker_index == 0 || !exchange_.leads() || std::exchange(told_, true)) {
+      return;
+    }
+    const std::string path = options_.checkpoint.path.string();
+    options_.note("worker 0 was lost: from here on this worker evaluates" +
+                  (path.empty() ? "; nobody saves the model, as it has no train.checkpoint: take "
+                                  "one with `phubctl snapshot`"
+                                : " and saves the model in " + path));
+  }
+
+ private:
+  const SessionOptions& options_;
+  const GradientExchange& exchange_;
+  LossLines lines_;
+  bool told_ = false;  // that it leads
+};
 
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
@@ -162,15 +190,15 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   Trainer trainer({run.network, run.exchange, run.loader, run.test},
                   trainer_options(options, start, steps_per_epoch));
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
-  const bool first_worker = run.exchange.facts().worker_index == 0;
-  const bool prints = options.report.print == ReportOptions::Print::kAlways ||
-                      (options.report.print == ReportOptions::Print::kFirstWorker && first_worker);
+  const auto prints = [&] {
+    return options.report.print == ReportOptions::Print::kAlways ||
+           (options.report.print == ReportOptions::Print::kFirstWorker && run.exchange.leads());
+  };
   RunCheckpoints checkpoints(options, {run.network, run.exchange, trainer}, first_step);
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
-                     .images_per_step = global_batch(options) * options.update.accumulate,
-                     .quiet = !prints,
+                     .quiet = [&] { return !prints(); },
                      .bar = options.report.bar},
                     {.metrics = run.metrics,
                      .events = run.events,
@@ -178,7 +206,9 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .evaluated = [&](double accuracy) { return checkpoints.judge(accuracy); }});
   if (run.events != nullptr && first_step > 0) run.events->resume_at(first_step);
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
+  LossNotes losses(options, run.exchange);
   const auto is_last = [&, asked = false]() mutable -> Result<bool> {
+    if (prints()) losses.look();
     if (!asked && stopped()) {
       asked = true;
       PHUB_RETURN_IF_ERROR(run.exchange.end(
@@ -234,7 +264,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
   loader_options.worker_index = exchange->facts().worker_index;
-  const bool saves = exchange->facts().worker_index == 0 || keeps_back(*network, *exchange);
+  const bool saves =
+      exchange->leads() || exchange->facts().may_lead || keeps_back(*network, *exchange);
   if (saves && !options.checkpoint.path.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }

@@ -52,7 +52,7 @@ struct UpdateOptions {
 };
 
 struct CheckpointOptions {
-  std::filesystem::path path{};    // empty: none; worker 0 writes it
+  std::filesystem::path path{};    // empty: none; the worker that leads writes it
   std::uint64_t every_steps = 0;   // also after every so many; 0: only at the end
   std::uint32_t last = 0;          // so many of the last ones stay beside it
   bool best = false;               // and the one with the highest test accuracy
@@ -86,7 +86,8 @@ struct SessionOptions {
   std::uint32_t epochs = 10;
   std::uint64_t max_steps = 0;  // 0: no limit
   std::uint32_t workers = 1;
-  data::BatchPart part{};  // of the batch of all workers, where theirs differ
+  data::BatchPart part{};                // of the batch of all workers, where theirs differ
+  std::vector<std::uint32_t> batches{};  // then: by worker
   std::uint64_t seed = 1;
   bool servers_weigh = false;  // pushes by their images, where rounds have not everybody's
   bool evaluate = true;

@@ -135,7 +135,21 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   report.accuracy = report.correct / images;
   report.seconds = seconds_since(start);
   report.exchange_seconds = hooks.seconds();
+  report.images = images_of_all();
   return report;
+}
+
+double Trainer::images_of_all() const {
+  const auto batch_of = [&](std::uint32_t worker) {
+    return options_.batches.empty() ? parts_.network.batch() : options_.batches[worker];
+  };
+  std::uint64_t images = 0;
+  const std::uint32_t workers = parts_.exchange.facts().workers;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) images += batch_of(worker);
+  for (const std::uint32_t worker : parts_.exchange.workers_lost()) {
+    if (worker < workers) images -= batch_of(worker);
+  }
+  return static_cast<double>(images * options_.accumulate);
 }
 
 // Forward and backward of one of a step's batches. The first forward has waited for every key, so
@@ -208,9 +222,8 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   report.skipped_steps = skipped_steps_;
   report.loss /= steps;
   report.train_accuracy /= images;
-  report.images_per_second =
-      images / options_.share * parts_.exchange.facts().workers / report.seconds;
-  if (options_.evaluate && parts_.exchange.facts().worker_index == 0) {
+  report.images_per_second = report.images / report.seconds;
+  if (options_.evaluate && parts_.exchange.leads()) {
     PHUB_ASSIGN_OR_RETURN(report.test_accuracy, evaluate());
   }
   return observer.on_epoch(report);
@@ -228,6 +241,7 @@ Status Trainer::run(Observer& observer, const std::function<Result<bool>()>& is_
     ++epoch.steps;
     epoch.loss += report.loss;
     epoch.train_accuracy += report.correct;
+    epoch.images += report.images;
     epoch.seconds += report.seconds;
     epoch.exchange_seconds += report.exchange_seconds;
     PHUB_ASSIGN_OR_RETURN(stop, is_last());

@@ -31,10 +31,11 @@ struct TrainerOptions {
   // Images of this worker over an even share of all workers': its gradient weighs so much, so that
   // the mean of the workers' is that over images.
   double share = 1.0;
+  std::vector<std::uint32_t> batches = {};  // by worker; none: each has this one's
   float samples = 0.0F;  // of a step: what the servers weigh a push by, in place of that; 0: alike
   float label_smoothing = 0.0F;
   std::uint64_t seed = 1;            // of dropout's masks
-  bool evaluate = true;              // after each epoch, on worker 0
+  bool evaluate = true;              // after each epoch, on the worker that leads
   std::uint64_t boundary_steps = 0;  // 0: there are no boundaries
 };
 
@@ -82,6 +83,8 @@ class Trainer {
   }
   Status batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks, StepReport& report);
   Status take_verdict();
+  // Images in a step of all workers that the job still has.
+  double images_of_all() const;
 
   Status finish_epoch(EpochReport& report, Observer& observer);
 

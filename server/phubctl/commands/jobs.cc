@@ -61,6 +61,7 @@ std::string staleness_text(const control::JobInfo& job) {
   if (job.spec().rounds().quorum() == 0 || job.members().empty()) return "";
   Table table(">WORKER|>LATE BY 0|>1|>2-3|>4-7|>8-15|>16-31|>32 ROUNDS|>DROPPED|>WITHHELD");
   for (const control::Member& member : job.members()) {
+    if (!member.rack().empty()) continue;  // its workers are in that rack's own table
     const control::WorkerStaleness& worker = member.staleness();
     std::vector<std::string> row = {std::to_string(member.worker_index())};
     for (int i = 0; i < 7; ++i) {

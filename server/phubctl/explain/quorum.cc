@@ -78,8 +78,10 @@ std::optional<Reason> impatient_rounds(const control::JobInfo& job) {
           "since their first.",
           human_share(share), job.spec().rounds().quorum(), job.spec().rounds().patience_ms()),
       .cure =
-          "a longer `rounds.patience_ms`, if workers are farther apart than that; else a smaller "
-          "quorum, or `late: \"add\"`, with which nobody waits"};
+          "a longer `rounds.patience_ms` (where a worker leaves it out, a third of its "
+          "timeout_ms), "
+          "if workers are farther apart than that; else a smaller quorum, or `late: \"add\"`, with "
+          "which nobody waits"};
 }
 
 // How many rounds have ended with their grace.

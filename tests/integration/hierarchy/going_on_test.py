@@ -63,6 +63,33 @@ class GoingOn(RacksTest):
     def test_a_rack_goes_on_without_the_first_rack(self):
         self.check_lost_rack("a", other="b")
 
+    def read_until(self, process, word):
+        """The line of what a worker says, as a failure or a note, that has this word."""
+        for line in process.stderr:
+            if word in line:
+                return line
+        return self.fail(f"the worker ended without a word of {word!r}")
+
+    def test_worker_0_names_a_lost_rack(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        self.started = self.start_job(RACKS, config=self.going_on())
+        self.wait_until_it_trains()
+        self.send("b", signal.SIGKILL)
+        self.assertIn("rack b was lost", self.read_until(self.started["a"][0], "lost"))
+        self.started["a"][0].send_signal(signal.SIGTERM)
+        self.finish(self.started["a"])
+
+    def test_without_worker_0_the_first_of_the_other_rack_saves(self):
+        self.start_racks(more="heartbeat_deadline_ms: 120000\n")
+        model = self.folder / "model.safetensors"
+        self.started = self.start_job(RACKS, "--checkpoint", model, config=self.going_on())
+        self.wait_until_it_trains()
+        self.send("a", signal.SIGKILL)
+        self.assertIn(str(model), self.read_until(self.started["b"][0], "this worker evaluates"))
+        self.started["b"][1].send_signal(signal.SIGTERM)
+        self.assertIn("stopped as asked", self.finish(self.started["b"]))
+        self.assertTrue(model.exists())
+
     def test_a_rack_whose_job_fails_is_lost_to_the_other(self):
         self.start_racks(more="heartbeat_deadline_ms: 120000\n")
         self.started = self.start_job(RACKS, "--max-steps", "300", config=self.going_on())
@@ -105,6 +132,8 @@ class GoingOn(RacksTest):
         self.started["a"][2].send_signal(signal.SIGSTOP)
         before = self.rounds("a")
         until(lambda: self.rounds("a") > before + 50, "rack a goes on without a worker")
+        late_by = self.servers["a"][0].table("job", "inspect", "mnist").split("LATE BY", 1)[1].split("\n\n")[0]
+        self.assertEqual([line.split()[0] for line in late_by.splitlines()[1:]], ["0", "1", "2"])
         self.started["a"][2].send_signal(signal.SIGCONT)
         self.assertGreater(accuracy(self.finish(self.started)), 80)
 

@@ -91,6 +91,17 @@ TEST_CASE("a learning rate or momentum that the rule does not read is refused") 
   }
 }
 
+TEST_CASE("a message in which racks wait for no quorum is refused, with field and cure") {
+  control::JobSpec message;
+  fill(JobSpec(), message);
+  CHECK(spec_from(message));
+  message.mutable_rack_rounds();
+  CHECK_THAT(spec_from(message).error().message(),
+             StartsWith("rack_rounds.quorum: is missing") && Contains("leave rack_rounds out"));
+  message.mutable_rack_rounds()->set_quorum(1);
+  CHECK(spec_from(message)->rack_local.goes_on());
+}
+
 TEST_CASE("the table's rows are different, and name fields that a job has") {
   std::set<std::string> fields;
   for (const FieldInfo& field : job_fields()) fields.insert(field.name);

@@ -36,6 +36,7 @@ TEST_CASE("a job with a quorum goes on without a lost worker, which is named and
   CHECK(f.state() == JobState::kRunning);
   CHECK(f.is_lost(1));
   CHECK(f.table.members.heartbeat(f.members[0])->is_live);
+  CHECK(f.table.members.heartbeat(f.members[0])->workers_lost == std::vector<std::uint32_t>{1});
   const auto beat = f.table.members.heartbeat(f.members[1]);
   CHECK_FALSE(beat->is_live);
   CHECK_THAT(beat->reason, Contains("its connection closed") && Contains("goes on without it"));

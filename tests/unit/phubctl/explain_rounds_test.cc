@@ -100,6 +100,7 @@ TEST_CASE("of a job with a quorum it is told who is late, withheld or lost") {
   c.job.mutable_spec()->mutable_rounds()->set_patience_ms(700);
   done.set_impatient(40);
   CHECK_THAT(c.find("rounds without a quorum").what, Contains("40.0 %") && Contains("700 ms"));
+  CHECK_THAT(c.find("rounds without a quorum").cure, Contains("a third of its timeout_ms"));
   c.job.mutable_spec()->mutable_rounds()->set_grace_ms(50);
   done.set_graces(60);
   CHECK_THAT(c.find("grace").what, Contains("60.0 %") && Contains("50 ms"));

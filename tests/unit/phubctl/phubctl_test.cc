@@ -153,7 +153,7 @@ TEST_CASE("repeated numbers become JSON arrays") {
   reply.add_workers_left(5);
   CHECK(message_json(reply) ==
         "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5],\"ending\":\"\",\"last_step\":0,"
-        "\"all_know\":false}");
+        "\"all_know\":false,\"workers_lost\":[]}");
   page::CoreHistory history;
   history.add_busy_share(0.1F);
   history.add_busy_share(1.0F);

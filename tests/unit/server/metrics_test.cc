@@ -6,6 +6,7 @@
 
 #include "server/metrics/collector.h"
 #include "tests/support/server/job_table_fixture.h"
+#include "tests/support/server/racks/rack_fixture.h"
 
 namespace phub::testing {
 namespace {
@@ -261,6 +262,19 @@ TEST_CASE("of a job over racks this rack's workers are told, and each link to an
     CHECK_THAT(text, Contains(line));
   }
   CHECK_THAT(text, !Contains("rack=\"b\""));
+}
+
+TEST_CASE("of a job whose racks go on its outer steps are told, and how many racks were lost") {
+  RackFixture f;
+  f.spec.rounds = {.quorum = 1};
+  const auto members = f.going_on();
+  const MetricsCollector collector{f.table, f.data_plane};
+  const std::string labels = "{phub_job=\"demo\",tenant=\"default\"} ";
+  CHECK_THAT(collector.text(), Contains("phub_job_racks_lost" + labels + "0\n"));
+  CHECK_THAT(collector.text(), Contains("phub_job_outer_steps_total" + labels + "2\n"));
+  f.table.members.on_rack_lost(members[0].job_id, "a", "it did not reply");
+  CHECK_THAT(collector.text(), Contains("phub_job_racks_lost" + labels + "1\n"));
+  CHECK_THAT(collector.text(), Contains("phub_job_workers_lost" + labels + "0\n"));
 }
 
 }  // namespace phub::testing

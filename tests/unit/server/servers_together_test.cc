@@ -118,6 +118,25 @@ TEST_CASE("the first server that says the job is over ends all heartbeats") {
   CHECK(beats.failure().message() == "worker 1 was lost");
 }
 
+TEST_CASE("workers that the job goes on without are known, whichever server says so") {
+  ManyServers many;
+  for (const std::uint32_t server : {3U, 9U}) {
+    many.servers[server]->on_heartbeat = [=](auto&, auto&, control::HeartbeatReply& reply) {
+      reply.set_running(true);
+      reply.add_workers_lost(server);
+    };
+  }
+  auto membership = client::join_all(many.addresses, kJob, kPatience);
+  REQUIRE(membership);
+  const client::Heartbeats beats(*membership, kPatience);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (beats.lost().size() < 2 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  CHECK(beats.lost() == std::vector<std::uint32_t>{3, 9});
+  CHECK_FALSE(beats.someone_left());
+}
+
 TEST_CASE("a stop ends a start that waits for others, at all servers at once") {
   Heard starts;
   ManyServers many;

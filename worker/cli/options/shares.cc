@@ -55,6 +55,7 @@ Status agree_on_shares(WorkerConfig& config, train::SessionOptions& options,
   options.executor.batch = parts[index];
   options.part = {.global = global,
                   .first = std::accumulate(parts.begin(), parts.begin() + index, std::uint64_t{0})};
+  options.batches = parts;
   return {};
 }
 

@@ -32,8 +32,10 @@ enum class StateAt : std::uint8_t { kNowhere, kHere, kServers };
 // What is known of an exchange once it is there, and does not change.
 struct ExchangeFacts {
   std::uint32_t worker_index = 0;
+  bool may_lead = false;  // it may come to lead, though it is not worker 0
   std::uint32_t workers = 1;
-  std::string transport = "local";  // "shm", "tcp", "verbs", "mixed", "local"
+  std::vector<RackSpec> racks = {};  // of the job; none: it has one
+  std::string transport = "local";   // "shm", "tcp", "verbs", "mixed", "local"
   std::string transport_reason = "there is no choice";
   DataType wire_type = DataType::kFloat32;
   StateAt state_at = StateAt::kNowhere;
@@ -116,6 +118,15 @@ class GradientExchange : public TrainingEnd {
   // Whether snapshot could succeed at all, before training begins. Error: why not, and the cure.
   virtual Status check_snapshots() {
     return {Code::kFailedPrecondition, "this exchange has no servers that could take one"};
+  }
+
+  // Workers that the job goes on without, in order.
+  virtual std::vector<std::uint32_t> workers_lost() const { return {}; }
+  // Whether this worker evaluates, saves and prints: it is the lowest one that was not lost.
+  bool leads() const {
+    std::uint32_t lowest = 0;
+    for (const std::uint32_t lost : workers_lost()) lowest += lost == lowest ? 1 : 0;
+    return facts_.worker_index == lowest;
   }
 
   virtual ExchangeStatistics statistics() const { return {}; }

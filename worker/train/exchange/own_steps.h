@@ -39,6 +39,8 @@ class OwnSteps : public GradientExchange {
     return own_->end_step(loss_scale);
   }
 
+  std::vector<std::uint32_t> workers_lost() const override { return outer_->workers_lost(); }
+
   ExchangeStatistics statistics() const override { return outer_->statistics(); }
 
  protected:

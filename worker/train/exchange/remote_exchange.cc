@@ -14,9 +14,23 @@ struct Shadow {
   KeyArrays gradients, parameters;
 };
 
+// The job goes on without worker 0's rack only. Its first worker then leads, or, with a quorum of
+// its workers, another one.
+bool may_lead(const Client& client, const JobSpec& job) {
+  if (!job.rack_local.goes_on()) return false;
+  std::uint32_t first = 0;
+  for (const RackSpec& rack : job.racks) {
+    if (client.worker_index() == first) return true;
+    first += rack.workers;
+  }
+  return !job.rounds.waits_for_all();
+}
+
 ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
   return {.worker_index = client.worker_index(),
+          .may_lead = may_lead(client, options.job),
           .workers = client.workers(),
+          .racks = options.job.racks,
           .transport = std::string(client.transport()),
           .transport_reason = std::string(client.transport_reason()),
           .wire_type = options.job.wire_type,
@@ -127,6 +141,8 @@ class RemoteExchange : public GradientExchange {
     return client_->is_last(steps, ahead);
   }
   std::optional<std::uint64_t> last_step() const override { return client_->last_step(); }
+
+  std::vector<std::uint32_t> workers_lost() const override { return client_->workers_lost(); }
 
   ExchangeStatistics statistics() const override {
     const ClientStatistics statistics = client_->statistics();

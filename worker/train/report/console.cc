@@ -56,7 +56,7 @@ std::string progress_line(const TrainingProgress& progress, std::size_t columns)
 void Console::step(const StepReport& report) {
   constexpr std::chrono::milliseconds kRedraw{100};
   constexpr double kNewest = 0.1;  // what the newest step weighs in the mean
-  if (options_.quiet || !options_.bar) return;
+  if (!options_.bar || is_quiet()) return;
   const double newest = seconds_ > 0.0 ? kNewest : 1.0;
   seconds_ += newest * (report.seconds - seconds_);
   exchange_seconds_ += newest * (report.exchange_seconds - exchange_seconds_);
@@ -69,7 +69,7 @@ void Console::step(const StepReport& report) {
       .steps_done = report.step % options_.steps_per_epoch + 1,
       .steps_per_epoch = options_.steps_per_epoch,
       .loss = report.loss,
-      .images_per_second = static_cast<double>(options_.images_per_step) / seconds_,
+      .images_per_second = report.images / seconds_,
       .exchange_share = exchange_seconds_ / seconds_,
       .seconds_left = static_cast<double>(options_.last_step - report.step - 1) * seconds_};
   fmt::print(stderr, "\r\x1b[K{}", progress_line(progress, columns()));
@@ -85,7 +85,7 @@ void Console::clear_bar() {
 }
 
 void Console::epoch(const EpochReport& report) {
-  if (options_.quiet) return;
+  if (is_quiet()) return;
   clear_bar();
   fmt::print("{}\n", epoch_line(report, options_.epochs));
   std::fflush(stdout);

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "worker/train/report/observer.h"
 
@@ -33,21 +35,21 @@ std::string progress_line(const TrainingProgress& progress, std::size_t columns)
 struct ConsoleOptions {
   std::uint64_t epochs = 1;
   std::uint64_t steps_per_epoch = 1;
-  std::uint64_t last_step = 1;        // one past it
-  std::uint64_t images_per_step = 1;  // of all workers
-  bool quiet = false;                 // nothing at all
-  bool bar = false;                   // standard error is a terminal
+  std::uint64_t last_step = 1;       // one past it
+  std::function<bool()> quiet = {};  // says that nothing is told at all; empty: it is
+  bool bar = false;                  // standard error is a terminal
 };
 
 // Lines go to standard output, the bar to standard error.
 class Console {
  public:
-  explicit Console(const ConsoleOptions& options) : options_(options) {}
+  explicit Console(ConsoleOptions options) : options_(std::move(options)) {}
 
   void step(const StepReport& report);
   void epoch(const EpochReport& report);
 
  private:
+  bool is_quiet() const { return options_.quiet && options_.quiet(); }
   void clear_bar();
 
   ConsoleOptions options_;

@@ -20,6 +20,7 @@ struct StepReport {
   std::uint64_t skipped_steps = 0;  // before this one, in this run: left out by the servers
   double seconds = 0.0;
   double exchange_seconds = 0.0;  // of which the trainer spent in push and wait
+  double images = 0.0;            // of all workers that take part
 };
 
 struct EpochReport {
@@ -30,7 +31,8 @@ struct EpochReport {
   double test_accuracy = -1.0;  // negative: not evaluated
   double seconds = 0.0;         // of training, without the evaluation
   double exchange_seconds = 0.0;
-  double images_per_second = 0.0;   // of all workers together
+  double images = 0.0;              // of all workers that took part
+  double images_per_second = 0.0;   // the same
   std::uint64_t skipped_steps = 0;  // of the run so far
 };
 

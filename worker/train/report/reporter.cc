@@ -14,7 +14,7 @@ void Reporter::on_step(const StepReport& report) {
                       {"train/learning_rate", static_cast<double>(report.learning_rate)},
                       {"train/loss_scale", static_cast<double>(report.loss_scale)},
                       {"train/skipped_steps", static_cast<double>(report.skipped_steps)},
-                      {"speed/images_per_second", images_per_step_ / report.seconds},
+                      {"speed/images_per_second", report.images / report.seconds},
                       {"speed/exchange_share", report.exchange_seconds / report.seconds}});
 }
 

@@ -27,9 +27,7 @@ struct ReporterParts {
 class Reporter : public Observer {
  public:
   Reporter(const ConsoleOptions& options, ReporterParts parts)
-      : console_(options),
-        images_per_step_(static_cast<double>(options.images_per_step)),
-        parts_(std::move(parts)) {}
+      : console_(options), parts_(std::move(parts)) {}
 
   void on_step(const StepReport& report) override;
   Status on_epoch(const EpochReport& report) override;
@@ -45,7 +43,6 @@ class Reporter : public Observer {
 
  private:
   Console console_;
-  double images_per_step_;  // of all workers
   ReporterParts parts_;
   std::uint64_t last_step_ = 0;
   double train_seconds_ = 0.0;

@@ -86,14 +86,24 @@ struct RackFixture {
   std::string reason() { return table.views.inspect("demo", 0).value().reason; }
 
   // The workers of this rack, and the racks a and c, of a job that runs.
-  std::vector<Identity> running() {
-    std::vector<Identity> members;
-    for (const char* rack : {"", "", "a", "c"}) {
-      members.push_back(join(rack).value());
-      connect(members.back());
-    }
+  std::vector<Identity> running() { return running_with({"a", "c"}); }
+  // The workers of this rack, 1 and 2, and rack a, of a job that runs and goes on without one.
+  std::vector<Identity> going_on() {
+    spec.workers = 3;
+    spec.rule = RuleKind::kSgd;
+    spec.deterministic = false;
+    spec.racks = {{"a", 1}, {"b", 2}};
+    spec.rack_local = {.steps = 2, .quorum = 1};
+    return running_with({"a"});
+  }
+
+ private:
+  std::vector<Identity> running_with(const Words& racks) {
+    std::vector<Identity> members = {join("").value(), join("").value()};
+    for (const std::string& rack : racks) members.push_back(join(rack).value());
+    for (const Identity& member : members) connect(member);
     table.members.on_linked(members[0].job_id);
-    for (std::size_t i = 2; i < 4; ++i) {
+    for (std::size_t i = 2; i < members.size(); ++i) {
       REQUIRE(table.members.heartbeat(members[i], /*rack_is_complete=*/true));
     }
     REQUIRE(state() == JobState::kRunning);

@@ -259,6 +259,11 @@ TEST_CASE("how racks wait for each other is checked where it is written") {
              Contains("w:3:35: rack_rounds.quorum: 3 is above the number of racks, 2"));
   CHECK_THAT(worker("rack_local_steps: 5 rack_rounds { quorum: 1 wait_ms: 700000 }"),
              Contains("rack_rounds.wait_ms: 700000, allowed are 0 to 600000"));
+  for (const char* const without :
+       {"rack_rounds {}", "rack_rounds { quorum: 0 }", "rack_rounds { wait_ms: 250 }"}) {
+    CHECK_THAT(worker(std::string("rack_local_steps: 5 ") + without),
+               Contains("rack_rounds.quorum: is missing") && Contains("leave rack_rounds out"));
+  }
   CHECK_THAT(worker("rack_rounds { quorum: 1 }"),
              Contains("rack_rounds.quorum: 1 contradicts rack_local_steps: 0"));
 }

@@ -97,7 +97,7 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
       {"rounds { quorum: 3 patience_ms: 0 }", "rounds.patience_ms: 0", "600000"},
       {"rounds { quorum: 3 grace_ms: 30000 }", "rounds.grace_ms: 30000", "timeout_ms"},
       {"rounds { quorum: 3 patience_ms: 900 } timeout_ms: 900", "rounds.patience_ms: 900",
-       "timeout_ms"},
+       "leave it out for a third of timeout_ms"},
       {"rounds { quorum: 3 late: \"add\" grace_ms: 5 }", "rounds.grace_ms:", "nobody waits"},
       {"rounds { quorum: 3 late: \"wait\" }", "rounds.late:", "drop, add"},
       {"rounds { quorum: 3 weight: \"staleness\" }",
