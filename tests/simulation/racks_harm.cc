@@ -55,6 +55,8 @@ void RacksJob::harm() {
   if (!votes() && random_.one_in(3)) {
     const Vote vote;
     worker.end->send_later(control(wire::kVoteSlot, rack.layout.epoch, vote));
+    // More messages than a round has may be there before the first one is looked at.
+    if (worker.causes.has(Drop::kBadVote)) worker.causes.add(Drop::kDuplicatePush);
     worker.causes.add(Drop::kBadVote);
     return;
   }
