@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains with phub.torch as one rank of several on one GPU, and prints a JSON line from rank 0.
+"""Trains with phub.torch as one rank of several on one GPU, and prints a JSON line: rank 0, and who finds a difference.
 
     phubrun -n 2 python bench/gpu/torch_ranks.py check
     phubrun -n 2 python bench/gpu/torch_ranks.py speed --way optimizer --description resnet50.textproto
 
 `check` compares parameters after 10 steps of each way with torch.optim's on the batch of all ranks, and each
-collective of the backend "phub" with its definition. `speed` times steps in fp16. Ways of `speed`: none (nothing is
+collective of the backend "phub" with its definition. The optimizer pushes in backward and, once more, in step. `speed` times steps in fp16. Ways of `speed`: none (nothing is
 exchanged), optimizer (phub.torch.Optimizer), hook (DDP with phub.torch.ddp_hook), gloo and phub (DDP over a backend).
 Needs PyTorch 2.3 or later; `--device cpu` runs it without a GPU.
 Exit status: 0; 1 when something differs or failed; 2 for wrong usage.

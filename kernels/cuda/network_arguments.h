@@ -46,8 +46,8 @@ struct ApplyBatchNormBackward {
   std::int64_t rows, channels;
 };
 
-// gradient[c] = the sum of dy[..][c], first of `parts` equal parts of the rows (the last may be
-// shorter), then of those in their order: the same bits every time.
+// gradient[c] = the sum of dy[..][c], first of `parts` equal parts of the rows (the last ones
+// may be shorter or empty), then of those in their order: the same bits every time.
 struct BiasGradient {
   const void* dy;
   float* part_sums;  // [parts][channels]

@@ -170,8 +170,8 @@ class LossNotes {
     }
     const std::string path = options_.checkpoint.path.string();
     options_.note("worker 0 was lost: from here on this worker evaluates" +
-                  (path.empty() ? "; nobody saves the model, as it has no train.checkpoint: take "
-                                  "one with `phubctl snapshot`"
+                  (path.empty() ? "; it has no train.checkpoint, so nobody saves the model: "
+                                  "`phubctl snapshot` keeps the parameters"
                                 : " and saves the model in " + path));
   }
 

@@ -1,4 +1,4 @@
-// Engines of cuDNN that compute wrong values: a table of what was seen on GPUs.
+// Rules about engines of cuDNN that computed wrong values on GPUs.
 #pragma once
 
 #include <string_view>

@@ -1,13 +1,13 @@
 // Which layers of a network are done while the data passes through a neighbour's kernel.
 //
 // In training, a convolution that a batch normalisation follows also sums what it writes, or a
-// kernel behind it does (it must for images: cuDNN's engines for few channels have no sums); the
-// normalisation is then a multiplication and an addition, which the next convolution does while it
-// reads ("virtual": its output is never stored), or the Add at the end of a residual block.
-// Backward, the convolution that reads such a tensor last also undoes the ReLU and sums what batch
-// normalisation's backward needs. As NVIDIA's MLPerf ResNet-50 does it; what cuDNN 9.19 offers on
-// sm_90 decides: virtual outputs and the sums backward need fp16, no groups, and no 1 x 1 kernel
-// with a stride; bf16 has the sums of forward only.
+// kernel behind it does. For images a kernel always does, as cuDNN's only engine with sums is slow
+// there. The normalisation is then a multiplication and an addition, which the next convolution
+// does while it reads ("virtual": its output is never stored), or the Add at the end of a residual
+// block. Backward, the convolution that reads such a tensor last also undoes the ReLU and sums what
+// batch normalisation's backward needs. As NVIDIA's MLPerf ResNet-50 does it; what cuDNN 9.19
+// offers on sm_90 decides: virtual outputs and the sums backward need fp16, no groups, and no 1 x 1
+// kernel with a stride; bf16 has the sums of forward only.
 //
 // A max pooling that alone reads a normalisation with a ReLU does all three, forward and backward,
 // in kernels of our own: between the convolution's output and the pooling's nothing is stored, nor
@@ -29,10 +29,11 @@ namespace phub::nn::cuda {
 // fusion that fusion_search.h chooses. In the order in which it looks at them: what needs another
 // stands before that.
 enum class FusionKind : std::uint8_t {
-  kRelu,          // Convolution, InnerProduct: does the Relu behind it
-  kPrologue,      // BatchNorm: done by the convolution that reads it; needs kBackwardSums to kSums
-  kAddend,        // BatchNorm: done by the Add that reads it; needs kSums
-  kPool,          // BatchNorm: done with its ReLU by the max Pool that reads it; needs kSums
+  kRelu,      // Convolution, InnerProduct: does the Relu behind it
+  kPrologue,  // BatchNorm: done by the convolution that reads it; needs kBackwardSums, kStatistics
+              // and kSums
+  kAddend,    // BatchNorm: done by the Add that reads it; needs kSums
+  kPool,      // BatchNorm: done with its ReLU by the max Pool that reads it; needs kSums
   kBackwardSums,  // Convolution: its data gradient makes the sums of the normalisation before it
   kMask,          // Convolution, InnerProduct: its data gradient adds others' and undoes the ReLU
   kStatistics,    // Convolution: its graph makes the sums of what it writes, not a kernel behind it

@@ -14,8 +14,8 @@ struct Shadow {
   KeyArrays gradients, parameters;
 };
 
-// The job goes on without worker 0's rack only. Its first worker then leads, or, with a quorum of
-// its workers, another one.
+// Worker 0 is missing only if its rack was lost. The other rack's first worker then leads, or, with
+// a quorum of its workers, another one.
 bool may_lead(const Client& client, const JobSpec& job) {
   if (!job.rack_local.goes_on()) return false;
   std::uint32_t first = 0;

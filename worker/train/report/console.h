@@ -36,7 +36,7 @@ struct ConsoleOptions {
   std::uint64_t epochs = 1;
   std::uint64_t steps_per_epoch = 1;
   std::uint64_t last_step = 1;       // one past it
-  std::function<bool()> quiet = {};  // says that nothing is told at all; empty: it is
+  std::function<bool()> quiet = {};  // whether to print nothing; empty: print
   bool bar = false;                  // standard error is a terminal
 };
 
