@@ -70,6 +70,10 @@ def runs(pid):
         return False
 
 
+# Open MPI's own daemons lose each other now and then on a busy machine, also by direct routes, and mpirun says so.
+OPEN_MPI_GAVE_UP = "ended with exit code 213"
+
+
 class RackProcessTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -84,7 +88,10 @@ class RackProcessTest(unittest.TestCase):
         return path
 
     def report(self, text):
-        done = rack("run", self.scenario(text), "--json", env={**os.environ, "TMPDIR": self.scratch})
+        for _ in range(3):
+            done = rack("run", self.scenario(text), "--json", env={**os.environ, "TMPDIR": self.scratch})
+            if OPEN_MPI_GAVE_UP not in done.stderr:
+                break
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(os.listdir(self.scratch), [])
         self.said = done.stderr
