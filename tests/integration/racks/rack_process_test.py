@@ -88,7 +88,7 @@ class RackProcessTest(unittest.TestCase):
         return path
 
     def report(self, text):
-        for _ in range(3):
+        for _ in range(6):
             done = rack("run", self.scenario(text), "--json", env={**os.environ, "TMPDIR": self.scratch})
             if OPEN_MPI_GAVE_UP not in done.stderr:
                 break
