@@ -36,7 +36,7 @@ RunCheckpoints::RunCheckpoints(const SessionOptions& options, const RunParts& pa
       best_(accuracy_of_best(options.checkpoint.path, first_step)) {}
 
 bool RunCheckpoints::are_written() const {
-  return parts_.exchange.leads() && !options_.checkpoint.path.empty();
+  return leads(parts_.exchange) && !options_.checkpoint.path.empty();
 }
 
 Status RunCheckpoints::write(std::uint64_t next_step) {

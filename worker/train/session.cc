@@ -165,11 +165,11 @@ class LossNotes {
   void look() {
     if (!options_.note) return;
     for (const std::string& line : lines_.look(exchange_.workers_lost())) options_.note(line);
-    if (exchange_.facts().worker_index == 0 || !exchange_.leads() || std::exchange(told_, true)) {
+    if (exchange_.facts().worker_index == 0 || !leads(exchange_) || std::exchange(told_, true)) {
       return;
     }
     const std::string path = options_.checkpoint.path.string();
-    options_.note("worker 0 was lost: from here on this worker evaluates" +
+    options_.note("worker 0 was lost, so this worker evaluates now" +
                   (path.empty() ? "; it has no train.checkpoint, so nobody saves the model: "
                                   "`phubctl snapshot` keeps the parameters"
                                 : " and saves the model in " + path));
@@ -192,7 +192,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const auto prints = [&] {
     return options.report.print == ReportOptions::Print::kAlways ||
-           (options.report.print == ReportOptions::Print::kFirstWorker && run.exchange.leads());
+           (options.report.print == ReportOptions::Print::kFirstWorker && leads(run.exchange));
   };
   RunCheckpoints checkpoints(options, {run.network, run.exchange, trainer}, first_step);
   Reporter reporter({.epochs = options.epochs,
@@ -265,7 +265,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
   loader_options.worker_index = exchange->facts().worker_index;
   const bool saves =
-      exchange->leads() || exchange->facts().may_lead || keeps_back(*network, *exchange);
+      leads(*exchange) || exchange->facts().may_lead || keeps_back(*network, *exchange);
   if (saves && !options.checkpoint.path.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }

@@ -223,7 +223,7 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   report.loss /= steps;
   report.train_accuracy /= images;
   report.images_per_second = report.images / report.seconds;
-  if (options_.evaluate && parts_.exchange.leads()) {
+  if (options_.evaluate && leads(parts_.exchange)) {
     PHUB_ASSIGN_OR_RETURN(report.test_accuracy, evaluate());
   }
   return observer.on_epoch(report);

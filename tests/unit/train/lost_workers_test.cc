@@ -6,7 +6,7 @@
 
 #include "tests/support/small_session.h"
 #include "tests/support/temporary_directory.h"
-#include "worker/train/exchange/gradient_exchange.h"
+#include "tests/unit/train/over_local.h"
 #include "worker/train/report/loss_lines.h"
 #include "worker/train/session.h"
 
@@ -17,7 +17,7 @@ using testing::small_session;
 using Workers = std::vector<std::uint32_t>;
 
 // A local exchange that says it has others, some of whom are lost with the push of a step.
-class Thinned final : public GradientExchange {
+class Thinned final : public testing::OverLocal {
  public:
   struct Loss {
     std::uint64_t step = 0;
@@ -25,15 +25,7 @@ class Thinned final : public GradientExchange {
   };
 
   Thinned(const std::vector<KeySpec>& keys, ExchangeFacts facts, Loss loss)
-      : GradientExchange(std::move(facts)),
-        local_(make_local_exchange(keys, RuleKind::kSgd)),
-        loss_(std::move(loss)) {}
-  std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
-  std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
-  Status initialise() override { return local_->initialise(); }
-  Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
-  Status push(KeyId key) override { return local_->push(key); }
-  Status wait(KeyId key) override { return local_->wait(key); }
+      : OverLocal(keys, std::move(facts)), loss_(std::move(loss)) {}
   Status end_step(float /*loss_scale*/) override {
     ++steps_;
     return {};
@@ -41,7 +33,6 @@ class Thinned final : public GradientExchange {
   Workers workers_lost() const override { return steps_ > loss_.step ? loss_.lost : Workers(); }
 
  private:
-  std::unique_ptr<GradientExchange> local_;
   Loss loss_;
   std::uint64_t steps_ = 0;
 };

@@ -5,6 +5,7 @@
 #include "common/tensors/safetensors.h"
 #include "tests/support/small_session.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/unit/train/over_local.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/console.h"
 #include "worker/train/session.h"
@@ -248,21 +249,12 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
 }
 
 // A local exchange that says it was restored from a snapshot.
-class Restored final : public GradientExchange {
+class Restored final : public testing::OverLocal {
  public:
   Restored(const std::vector<KeySpec>& keys, std::uint64_t steps)
-      : GradientExchange(
-            {.transport = "restored", .state_at = StateAt::kServers, .steps_before = steps}),
-        local_(make_local_exchange(keys, RuleKind::kSgd)) {}
-  std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
-  std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
-  Status initialise() override { return local_->initialise(); }
-  Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
-  Status push(KeyId key) override { return local_->push(key); }
-  Status wait(KeyId key) override { return local_->wait(key); }
-
- private:
-  std::unique_ptr<GradientExchange> local_;
+      : OverLocal(keys,
+                  {.transport = "restored", .state_at = StateAt::kServers, .steps_before = steps}) {
+  }
 };
 
 Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t steps) {

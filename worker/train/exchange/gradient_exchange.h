@@ -122,18 +122,19 @@ class GradientExchange : public TrainingEnd {
 
   // Workers that the job goes on without, in order.
   virtual std::vector<std::uint32_t> workers_lost() const { return {}; }
-  // Whether this worker evaluates, saves and prints: it is the lowest one that was not lost.
-  bool leads() const {
-    std::uint32_t lowest = 0;
-    for (const std::uint32_t lost : workers_lost()) lowest += lost == lowest ? 1 : 0;
-    return facts_.worker_index == lowest;
-  }
 
   virtual ExchangeStatistics statistics() const { return {}; }
 
  private:
   ExchangeFacts facts_;
 };
+
+// Whether this worker evaluates, saves and prints: it is the lowest one that was not lost.
+inline bool leads(const GradientExchange& exchange) {
+  std::uint32_t lowest = 0;
+  for (const std::uint32_t lost : exchange.workers_lost()) lowest += lost == lowest ? 1 : 0;
+  return exchange.facts().worker_index == lowest;
+}
 
 // Makes the exchange once the keys are known.
 using ExchangeFactory =
