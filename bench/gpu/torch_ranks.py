@@ -173,6 +173,8 @@ def main():
         sys.exit("torch_ranks.py: this Python has no PyTorch: pip install 'torch>=2.3', or name another interpreter")
     if arguments.device == "cuda" and not torch.cuda.is_available():
         sys.exit(f"torch_ranks.py: PyTorch {torch.__version__} finds no GPU; --device cpu needs none")
+    if "RANK" not in os.environ:
+        parser.error("RANK is not set: start it as `phubrun -n 2 python bench/gpu/torch_ranks.py ...`")
     found = (check if arguments.what == "check" else speed)(torch, arguments)
     if RANK == 0 or found["wrong"]:
         print(json.dumps({"rank": RANK, **found}), flush=True)
