@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   const phub::Command commands[] = {phub::add_train_command(app),   phub::add_eval_command(app),
                                     phub::add_predict_command(app), phub::add_profile_command(app),
                                     phub::add_model_command(app),   phub::add_bench_command(app),
-                                    phub::add_tune_command(app)};
+                                    phub::add_tune_command(app),    phub::add_data_command(app)};
   const bool as_json = phub::asks_for_json(argc, argv);
   phub::refuse_negative_counts(app);
   app.failure_message(phub::usage_failure);

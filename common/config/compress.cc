@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/base/rule.h"
+#include "common/config/payload.h"
 
 namespace phub {
 namespace {
@@ -37,21 +38,34 @@ void check_fields(const CompressConfig& compress, ConfigCheck& check) {
 // What it contradicts. Of a job the servers refuse the same (common/job/check.cc), but for
 // what they do not know of.
 void check_beside(const WorkerConfig& config, ConfigCheck& check) {
-  const std::string& rule = config.optimizer().rule();
   const TrainConfig& train = config.train();
+  const bool are_deltas = train.payload() == "delta";
+  const std::string outer_rule = train.outer().has_rule() ? train.outer().rule() : "nesterov";
+  const std::string& rule = are_deltas ? outer_rule : config.optimizer().rule();
   check.require(
       train.compress().momentum() == 0.0F || rule == "sgd", "momentum",
-      fmt::format("contradicts optimizer.rule: \"{}\", which has a memory of its own; use rule "
-                  "\"sgd\", or remove it here",
-                  rule));
+      fmt::format(
+          "contradicts {}.rule: \"{}\", which has a memory of its own; use rule \"sgd\", or "
+          "remove it here",
+          are_deltas ? "outer" : "optimizer", rule));
   check.require(train.compress().encoding() != "auto" || config.racks().empty(), "encoding",
                 "\"auto\" contradicts racks: it measures the link to one rack's servers; choose "
                 "sparse, int8 or int4");
-  check.require(train.payload() == "gradient", "encoding",
-                fmt::format("contradicts train.payload: \"{}\", of which a worker keeps what is "
-                            "not shared in its own parameters: it would be pushed twice; use "
-                            "payload: \"gradient\", or remove compress",
-                            train.payload()));
+  check.require(
+      train.payload() != "weights", "encoding",
+      "contradicts train.payload: \"weights\", of which a worker keeps what is not shared "
+      "in its own parameters: it would be pushed twice; use payload: \"gradient\" or "
+      "\"delta\", or remove compress");
+  check.require(train.compress().encoding() != "auto" || !are_deltas, "encoding",
+                "\"auto\" contradicts train.payload: \"delta\": it is predicted for an exchange in "
+                "every step; choose sparse, int8 or int4");
+  check.require(
+      !are_deltas || !train.compress().error_feedback() || mix_of(train.outer()) == 0.0F,
+      "error_feedback",
+      fmt::format("contradicts train.outer.mix: {}, by which a worker keeps a part of what "
+                  "was not sent in its own parameters: it would be pushed twice; set "
+                  "outer.mix: 0, or error_feedback: false",
+                  mix_of(train.outer())));
   check.require(train.gpu_direct() != "required", "encoding",
                 "contradicts gpu_direct: \"required\": gradients are compressed in the host's "
                 "memory; use gpu_direct: \"auto\", or remove compress");

@@ -132,6 +132,11 @@ float elasticity_of(const WorkerConfig& config) {
   return outer.has_elasticity() ? outer.elasticity() : default_elasticity(config.workers());
 }
 
+float mix_of(const OuterConfig& outer) {
+  constexpr float kWithOverlap = 0.5F;
+  return outer.has_mix() || outer.overlap_steps() == 0 ? outer.mix() : kWithOverlap;
+}
+
 std::optional<float> share_weight(const std::string& share) {
   if (share == "auto") return 0.0F;
   float weight = 0.0F;

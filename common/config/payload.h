@@ -17,6 +17,9 @@ std::optional<float> share_weight(const std::string& share);
 // What TrainConfig.outer.elasticity says, or else the default.
 float elasticity_of(const WorkerConfig& config);
 
+// The share of its own parameters that a worker keeps: TrainConfig.outer.mix, or else the default.
+float mix_of(const OuterConfig& outer);
+
 // `train` is the check of config.train().
 void check_payload(const WorkerConfig& config, ConfigCheck train);
 

@@ -9,6 +9,7 @@
 #include "common/config/check.h"
 #include "common/config/compress.h"
 #include "common/config/config.h"
+#include "common/config/data.h"
 #include "common/config/job.h"
 #include "common/config/model_names.h"
 #include "common/config/payload.h"
@@ -24,7 +25,6 @@ constexpr std::uint32_t kChunkKibMax = 4096;
 constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
 constexpr std::size_t kNameBytesMax = 256;
 constexpr std::uint32_t kClassesMax = 1'000'000;
-constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kAccumulateMax = 4096;
@@ -52,20 +52,6 @@ void check_model(const ModelConfig& model, ConfigCheck check) {
       image.in_range("width", model.image().width(), 1U, kPixelsMax);
     }
   }
-}
-
-void check_data(const DataConfig& data, ConfigCheck check) {
-  check.one_of("format", data.format(), {"idx", "cifar10", "synthetic"});
-  const bool is_synthetic = data.format() == "synthetic";
-  check.require(
-      is_synthetic || !data.path().empty(), "path",
-      fmt::format("is missing: format \"{}\" needs the directory of the files", data.format()));
-  check.unused_unless(!is_synthetic, "path", "with format \"synthetic\"");
-  check.in_range("shift_pixels", data.shift_pixels(), 0U, kShiftMax);
-  check.require(!data.flip() || data.format() == "cifar10", "flip",
-                "is for format \"cifar10\" only; remove it");
-  check.unused_unless(is_synthetic, "synthetic_images", "unless format is \"synthetic\"");
-  check.require(data.synthetic_images() > 0, "synthetic_images", "0 images teach nothing");
 }
 
 void check_schedule(const ScheduleConfig& schedule, ConfigCheck check) {

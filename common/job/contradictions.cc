@@ -73,8 +73,6 @@ constexpr Contradiction kTable[] = {
     {&kEncoded, &kElastic, "to which no gradients are pushed", kLeaveOut},
     {&kEncoded, &kWholeKeys, "which needs the norms of whole gradients",
      "leave it out, or choose momentum"},
-    {&kEncoded, &kVotes, "which may change the scale of what workers keep back",
-     "leave it out, or choose a static scale"},
     {&kStreams, &kHogwild, "whose workers come by shm", kLeaveOne},
     {&kWatchFails, &kVotes, "whose factor is found by overflows",
      "choose name, which tells whose they are"},

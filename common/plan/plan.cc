@@ -1,27 +1,18 @@
 #include "common/plan/plan.h"
 
 #include <algorithm>
-#include <functional>
 #include <initializer_list>
-#include <map>
 #include <numeric>
-#include <queue>
 #include <string>
-#include <tuple>
-#include <utility>
 
 #include "common/base/check.h"
+#include "common/plan/place.h"
 
 namespace phub {
 namespace {
 
 std::uint64_t divide_up(std::uint64_t value, std::uint64_t divisor) {
   return value / divisor + (value % divisor == 0 ? 0 : 1);
-}
-
-// Whether a key shares its chunk with its neighbours; a larger one is sliced.
-bool is_small_key(std::uint64_t key_bytes, std::uint64_t chunk_bytes) {
-  return key_bytes <= chunk_bytes / 4;
 }
 
 Status invalid(const std::string& message) { return {Code::kInvalidArgument, message}; }
@@ -181,79 +172,6 @@ class Cutter {
   bool fusing_ = false;    // the last chunk holds small keys only and may take another
 };
 
-// Chunks that go to one core together.
-struct Unit {
-  std::uint32_t first_chunk = 0;
-  std::uint32_t chunks = 1;
-  std::uint64_t elements = 0;
-};
-
-std::vector<Unit> units_of(const PlanInput& input, const Plan& plan) {
-  std::vector<Unit> units;
-  for (std::uint32_t id = 0; id < plan.chunks.size(); id += units.back().chunks) {
-    const std::uint32_t key = plan.segments[plan.chunks[id].first_segment].key;
-    Unit unit{.first_chunk = id, .chunks = input.whole_keys ? plan.chunk_count[key] : 1};
-    for (std::uint32_t i = 0; i < unit.chunks; ++i) unit.elements += plan.chunks[id + i].elements;
-    units.push_back(unit);
-  }
-  return units;
-}
-
-// The trees that a unit may go through, [first, last).
-std::pair<std::uint32_t, std::uint32_t> trees_of(const PlanInput& input, const Plan& plan,
-                                                 const Unit& unit) {
-  if (input.small_key_trees == 0) return {0, input.rack_trees};
-  const std::uint32_t key = plan.segments[plan.chunks[unit.first_chunk].first_segment].key;
-  const std::uint64_t bytes = input.key_elements[key] * size_of(input.wire_type);
-  const bool is_small = is_small_key(bytes, input.chunk_bytes) || bytes <= input.small_key_bytes;
-  if (is_small) return {0, input.small_key_trees};
-  return {input.small_key_trees, input.rack_trees};
-}
-
-// `units` longest first; to the tree that has least of their core.
-void spread_over_trees(const PlanInput& input, const std::vector<Unit>& units, Plan& plan) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> loads;
-  for (const Unit& unit : units) {
-    const Chunk& first = plan.chunks[unit.first_chunk];
-    std::vector<std::uint64_t>& load = loads[{first.server, first.core}];
-    load.resize(input.rack_trees);
-    const auto [begin, end] = trees_of(input, plan, unit);
-    // Of equals, not all one.
-    std::uint32_t least = begin + (first.server + first.core) % (end - begin);
-    for (std::uint32_t tree = begin; tree < end; ++tree) {
-      if (load[tree] < load[least]) least = tree;
-    }
-    load[least] += unit.elements;
-    for (std::uint32_t i = 0; i < unit.chunks; ++i) plan.chunks[unit.first_chunk + i].tree = least;
-  }
-}
-
-// Longest first to the least loaded core.
-void place(const PlanInput& input, Plan& plan) {
-  using Load = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // bytes, server, core
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> cores;
-  std::size_t index = 0;
-  for (std::uint32_t server = 0; server < input.cores_per_server.size(); ++server) {
-    for (std::uint32_t core = 0; core < input.cores_per_server[server]; ++core) {
-      cores.emplace(input.core_load_bytes.empty() ? 0 : input.core_load_bytes[index], server, core);
-      ++index;
-    }
-  }
-  std::vector<Unit> units = units_of(input, plan);
-  std::stable_sort(units.begin(), units.end(),
-                   [](const Unit& a, const Unit& b) { return a.elements > b.elements; });
-  for (const Unit& unit : units) {
-    const auto [load, server, core] = cores.top();
-    cores.pop();
-    for (std::uint32_t i = 0; i < unit.chunks; ++i) {
-      plan.chunks[unit.first_chunk + i].server = server;
-      plan.chunks[unit.first_chunk + i].core = core;
-    }
-    cores.emplace(load + unit.elements * size_of(input.wire_type), server, core);
-  }
-  if (input.rack_trees > 1) spread_over_trees(input, units, plan);
-}
-
 void number_slots(const std::vector<std::uint32_t>& cores_per_server, Plan& plan) {
   for (const std::uint32_t cores : cores_per_server) plan.core_chunks.emplace_back(cores);
   for (std::uint32_t id = 0; id < plan.chunks.size(); ++id) {
@@ -298,20 +216,25 @@ class Hash {
   std::uint64_t value_ = 0xCBF29CE484222325ULL;
 };
 
+// Over what both ends have alike, or all racks of a job.
+enum class Alike { kPlan, kRacks };
+
 // core_chunks and max_chunk_elements follow from the chunks.
-std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
+std::uint64_t hash_of(const PlanInput& input, const Plan& plan, Alike alike) {
+  const bool has_cores = alike == Alike::kPlan;
   Hash hash;
   hash.add_all(input.key_elements);
   hash.add(static_cast<std::uint64_t>(input.wire_type));
   hash.add(input.chunk_bytes);
-  hash.add_all(input.cores_per_server);
+  has_cores ? hash.add_all(input.cores_per_server) : hash.add(input.cores_per_server.size());
   if (input.whole_keys) hash.add(1);
   if (input.rack_trees > 0) hash.add({input.rack_trees, 2});
   if (input.small_key_trees > 0) hash.add({input.small_key_trees, input.small_key_bytes, 3});
   hash.add(plan.chunks.size());
   for (const Chunk& chunk : plan.chunks) {
-    hash.add({chunk.arena_offset, chunk.elements, chunk.server, chunk.core, chunk.slot,
-              chunk.first_segment, chunk.segment_count});
+    hash.add({chunk.arena_offset, chunk.elements, chunk.server});
+    if (has_cores) hash.add({chunk.core, chunk.slot});
+    hash.add({chunk.first_segment, chunk.segment_count});
     if (input.rack_trees > 0) hash.add(chunk.tree);
   }
   hash.add(plan.segments.size());
@@ -361,10 +284,11 @@ Result<Plan> make_plan(const PlanInput& input) {
   cutter.finish();
   PHUB_DCHECK(plan.chunks.size() == size.chunks && plan.segments.size() == size.segments,
               "the plan has the size that was told before");
-  place(input, plan);
+  place_chunks(input, plan);
   number_slots(input.cores_per_server, plan);
   PHUB_RETURN_IF_ERROR(validate_slots(input, plan));
-  plan.hash = hash_of(input, plan);
+  plan.hash = hash_of(input, plan, Alike::kPlan);
+  if (input.rack_trees > 0) plan.racks_hash = hash_of(input, plan, Alike::kRacks);
   return plan;
 }
 

@@ -38,7 +38,7 @@ struct PlanInput {
   std::vector<std::uint64_t> core_load_bytes = {};
   // All chunks of a key go to one core: for rules that need a whole key at once (lars).
   bool whole_keys = false;
-  // Trees over racks (rack_trees.h) that the chunks of each core are spread over; 0: one rack.
+  // Trees over racks (rack_trees.h) that chunks are spread over; 0: one rack.
   std::uint32_t rack_trees = 0;
   // So many of them, the first ones, are for small keys only, the others for large ones: 0, or less
   // than rack_trees. Small are keys that share chunks, and those of at most so many bytes.
@@ -77,6 +77,8 @@ struct Plan {
   // core_chunks[server][core] = chunk ids in ascending order; slot s of the core is entry s.
   std::vector<std::vector<std::vector<std::uint32_t>>> core_chunks;
   std::uint64_t hash = 0;  // over everything above and the input but other jobs' load
+  // The same of what all racks of a job have alike: not over cores and slots. 0: one rack.
+  std::uint64_t racks_hash = 0;
 };
 
 // Cuts and places. A key of more than a quarter of a chunk is sliced evenly on 64-byte bounds into
@@ -85,9 +87,11 @@ struct Plan {
 // jobs' load counted; on cores that are empty at first this is within 4/3 - 1/(3m) of the optimum
 // on m cores (Graham, "Bounds on multiprocessing timing anomalies", 1969). With whole_keys what is
 // placed so is a sliced key's chunks together: a key that is larger than a core's even share then
-// sets the busiest core's load. With rack_trees each core's are spread over the trees likewise, of
-// small keys and of large ones apart where their trees are.
-// Errors: kInvalidArgument names the field.
+// sets the busiest core's load. With rack_trees chunks are spread over the trees first, likewise,
+// of small keys and of large ones apart where their trees are; then over servers, whatever their
+// cores; then over each server's cores. So racks whose servers have other cores differ in cores
+// alone (place.h). Other jobs' load then counts for nothing, for no rack knows another's. Errors:
+// kInvalidArgument names the field.
 Result<Plan> make_plan(const PlanInput& input);
 
 // How large a plan is, which is known before it is made: its input may come from a peer.

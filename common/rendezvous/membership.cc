@@ -90,14 +90,28 @@ Status start_all(const Membership& membership, const std::string& job,
   const Rendezvous& first = *membership.servers.front();
   for (const auto& each : membership.servers) {
     const Rendezvous& server = *each;
-    if (server.rounds_before() == first.rounds_before()) continue;
+    if (server.before().rounds == first.before().rounds) continue;
     return {Code::kFailedPrecondition,
-            "job " + job + " has " + std::to_string(first.rounds_before()) +
+            "job " + job + " has " + std::to_string(first.before().rounds) +
                 " rounds behind it at server " + first.address() + " and " +
-                std::to_string(server.rounds_before()) + " at server " + server.address() +
+                std::to_string(server.before().rounds) + " at server " + server.address() +
                 ": restore the snapshots of one round on all of them (`phubctl snapshots`)"};
   }
   return {};
+}
+
+Status note_samples_all(const Membership& membership, const SampleLedger& ledger,
+                        milliseconds timeout) {
+  std::vector<Later<Status>> asked;
+  for (const auto& server : membership.servers) {
+    asked.push_back(server->begin_note_samples(ledger, timeout));
+  }
+  Status first;
+  for (const auto& noted : asked) {
+    const Status status = noted();
+    if (first.ok()) first = status;
+  }
+  return first;
 }
 
 Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,

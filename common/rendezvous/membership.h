@@ -42,6 +42,11 @@ Status start_all(const Membership& membership, const std::string& job,
                  const std::vector<std::string>& transport_reasons,
                  std::chrono::milliseconds timeout);
 
+// Says at all of them what the job uses of its samples. The first error is returned when all have
+// answered.
+Status note_samples_all(const Membership& membership, const SampleLedger& ledger,
+                        std::chrono::milliseconds timeout);
+
 // Calls Rendezvous::snapshot at all servers at once, since the other workers wait meanwhile.
 // Returns "FILE at ADDRESS" of each, in their order, each followed by those of other racks. The
 // first error is returned when all have answered.

@@ -253,10 +253,28 @@ Later<Status> Rendezvous::begin_ready(const std::vector<std::uint32_t>& cores_pe
   const auto asked = ask<control::ReadyReply>(*calls_, "Ready", std::move(request), timeout, stop_);
   const auto wait = [this, asked]() -> Status {
     PHUB_RETURN_IF_ERROR(asked->call->wait());
-    rounds_before_ = asked->reply.rounds_before();
-    return {};
+    before_.rounds = asked->reply.rounds_before();
+    const control::SampleLedger& samples = asked->reply.samples();
+    before_.samples = {.samples = samples.samples(),
+                       .seed = samples.seed(),
+                       .round = samples.round(),
+                       .used = samples.used()};
+    return before_.samples.is_known() ? check(before_.samples) : Status();
   };
   return {wait, [asked] { return asked->call->is_over(); }};
+}
+
+Later<Status> Rendezvous::begin_note_samples(const SampleLedger& ledger, milliseconds timeout) {
+  auto request = identified<control::SamplesRequest>();
+  control::SampleLedger& message = *request.mutable_ledger();
+  message.set_samples(ledger.samples);
+  message.set_seed(ledger.seed);
+  message.set_round(ledger.round);
+  message.set_used(ledger.used);
+  message.set_per_round(ledger.per_round);
+  const auto asked =
+      ask<control::SamplesReply>(*calls_, "Samples", std::move(request), timeout, stop_);
+  return {[asked] { return asked->call->wait(); }, [asked] { return asked->call->is_over(); }};
 }
 
 Status Rendezvous::start(milliseconds timeout, const std::string& transport_reason) {
@@ -273,7 +291,7 @@ Later<Status> Rendezvous::begin_start(milliseconds timeout, const std::string& t
                                               timeout + kStartReplyMargin, stop_);
   const auto wait = [this, asked]() -> Status {
     PHUB_RETURN_IF_ERROR(asked->call->wait());
-    rounds_before_ = asked->reply.rounds_before();
+    before_.rounds = asked->reply.rounds_before();
     return {};
   };
   return {wait, [asked] { return asked->call->is_over(); }};

@@ -22,6 +22,7 @@
 #include "common/rendezvous/client_security.h"
 #include "common/rendezvous/join_info.h"
 #include "common/rendezvous/planned_end.h"
+#include "common/samples/ledger.h"
 
 namespace phub::control {
 class HeartbeatReply;
@@ -60,6 +61,11 @@ class ServerCalls;
 
 class Rendezvous {
  public:
+  struct Before {
+    std::uint64_t rounds = 0;   // of gradients; 0: a new job
+    SampleLedger samples = {};  // what they have used, if that is known; per_round is 0
+  };
+
   // `address` is the server's control address, "host:port" or "[::1]:port". Connects at the first
   // call. `server` is its place in the job's list of servers. Errors: kInvalidArgument for an
   // address that does not parse, for files of `security` that are wrong. `stop` ends what waits
@@ -107,8 +113,10 @@ class Rendezvous {
   Status start(std::chrono::milliseconds timeout, const std::string& transport_reason);
   Later<Status> begin_start(std::chrono::milliseconds timeout, const std::string& transport_reason);
 
-  // Rounds of gradients that a restored job has behind it. REQUIRES: ready or start succeeded.
-  std::uint64_t rounds_before() const { return rounds_before_; }
+  // What a restored job has behind it. REQUIRES: ready or start succeeded.
+  const Before& before() const { return before_; }
+  // Errors: kInvalidArgument names what another worker says otherwise.
+  Later<Status> begin_note_samples(const SampleLedger& ledger, std::chrono::milliseconds timeout);
 
   // Heartbeats from now on carry what this member says of a planned end, and their replies are
   // read into it. `is_first`: this is the server that decides. `end` outlives the heartbeats.
@@ -155,7 +163,7 @@ class Rendezvous {
   std::unique_ptr<ServerCalls> calls_;
   std::stop_token stop_;
   JoinInfo joined_;
-  std::uint64_t rounds_before_ = 0;
+  Before before_;
   PlannedEnd* end_ = nullptr;  // null: nobody asks
   bool end_is_decided_here_ = false;
 };

@@ -55,6 +55,10 @@ grpc::Status to_grpc(const Status& status) {
 }
 
 Status from_grpc(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return {Code::kFailedPrecondition,
+            "it does not know this call: is it a server of this version of PHub?"};
+  }
   for (const CodePair& pair : kPairs) {
     if (pair.theirs == status.error_code()) return {pair.ours, status.error_message()};
   }

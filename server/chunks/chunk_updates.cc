@@ -160,6 +160,9 @@ void ChunkUpdates::begin(std::uint32_t slot) {
     chunk.is_for_racks = !restored_;
     chunk.leader = 0;
   }
+  if (joined_.exchange != nullptr && joined_.exchange->compresses()) {
+    joined_.exchange->keep_initial(slot);
+  }
   chunk.initialised = true;
   complete(slot);
 }

@@ -71,19 +71,26 @@ std::byte* RackRounds::place_of_reply(std::uint32_t seat, std::uint32_t slot, st
     const bool may_reply = parts_.sums.is_above(seat, due) && parts_.open->may_reply(slot, bytes);
     return may_reply ? parts_.staging.take_for_push() : nullptr;
   }
-  if (!due.is_above() || !parts_.sums.is_above(seat, due)) return nullptr;
-  if (parts_.exchange.combines(due)) {
-    return parts_.exchange.may_reply(due, bytes) ? parts_.staging.take_for_push() : nullptr;
-  }
-  if (bytes != bytes_of(slot)) return nullptr;
+  if (!is_due(seat, slot, bytes)) return nullptr;
+  if (parts_.exchange.combines(due)) return parts_.staging.take_for_push();
   parts_.updates.begin_landing(slot);
   return parts_.updates.parameters.landing(due.place);
+}
+
+bool RackRounds::is_due(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
+  if (!has(slot)) return false;
+  const ShardChunk& due = chunk(slot);
+  if (!due.is_above() || !parts_.sums.is_above(seat, due)) return false;
+  return parts_.exchange.combines(due) ? parts_.exchange.may_reply(due, bytes)
+                                       : bytes == bytes_of(slot);
 }
 
 PushResult RackRounds::take_reply(std::uint32_t slot, std::span<const std::byte> data,
                                   bool is_skipped) {
   if (!has(slot)) return PushResult::kUnknownChunk;
   if (parts_.staging.owns(data.data())) return take_sum(slot, data);
+  const bool is_landed = data.data() == parts_.updates.parameters.landing(chunk(slot).place);
+  if (parts_.exchange.combines(chunk(slot)) && !is_landed) return take_sum_in_place(slot, data);
   return take_parameters(slot, data, is_skipped);
 }
 
@@ -130,6 +137,18 @@ PushResult RackRounds::take_sum(std::uint32_t slot, std::span<const std::byte> r
   if (to.sum.data != nullptr) return parts_.updates.finish(slot);
   parts_.updates.leave_out(slot);
   return PushResult::kCompleted;
+}
+
+// By shared memory or a device: the other rack could change it after the check.
+PushResult RackRounds::take_sum_in_place(std::uint32_t slot, std::span<const std::byte> reply) {
+  if (!chunk(slot).is_above()) return PushResult::kDuplicate;
+  if (!parts_.exchange.may_reply(chunk(slot), reply.size())) return PushResult::kBadLength;
+  if (parts_.staging.free() < 2) return PushResult::kDuplicate;
+  std::byte* const copy = parts_.staging.take();
+  std::memcpy(copy, reply.data(), reply.size());
+  const PushResult result = take_sum(slot, {copy, reply.size()});
+  parts_.staging.give(copy);
+  return result;
 }
 
 std::span<const std::byte> RackRounds::reply_below(std::uint32_t seat, std::uint32_t slot) const {

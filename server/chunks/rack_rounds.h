@@ -44,6 +44,8 @@ class RackRounds {
   // Returns the place for a reply of the rack that is member `seat`. Null: no reply of `bytes`
   // bytes is due from there. A reply that is a sum gets a staging buffer. REQUIRES: bytes > 0.
   std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
+  // Whether a reply of `bytes` bytes is due from the rack that is member `seat`.
+  bool is_due(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
   // Takes the reply `data`, which may be at place_of_reply already. Returns kCompleted, kDeferred,
   // kUpdatesDue, kExchanging, or what is wrong.
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
@@ -68,6 +70,7 @@ class RackRounds {
   PushResult finish(std::uint32_t slot);
   PushResult take_parameters(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
   PushResult take_sum(std::uint32_t slot, std::span<const std::byte> reply);
+  PushResult take_sum_in_place(std::uint32_t slot, std::span<const std::byte> reply);
 
   const Parts parts_;
   const bool skips_keys_;  // the rule may leave out a part of a chunk

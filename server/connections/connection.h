@@ -13,6 +13,7 @@
 #include "common/protocol/wire.h"
 #include "common/transport/transport.h"
 #include "server/connections/job_on_core.h"
+#include "server/job/rack_routes.h"
 
 namespace phub::server {
 
@@ -32,9 +33,9 @@ struct Connection {
         window(window_),
         window_layout(std::move(window_layout_)),
         counters(&job_->worker_counters[worker_]),
-        sparse_replies(!in_place &&
-                       (worker_ < job_->workers ? job_->shard.updates.replies.may_be_changes()
-                                                : job_->compresses_racks())),
+        sparse_replies(worker_ < job_->workers
+                           ? !in_place && job_->shard.updates.replies.may_be_changes()
+                           : job_->compresses_racks()),
         role(worker_ < job_->workers ? PeerRole::kWorker : PeerRole::kRackBelow),
         epoch(job_->epoch),
         hyper(job_->hyper),
@@ -49,12 +50,20 @@ struct Connection {
     const std::uint32_t chunks = job->shard.chunks();
     most_queued = chunks / count + (index < chunks % count ? 1 : 0) + kWords;
   }
+  // Makes it the stream to one of a rack's cores.
+  void follow(const CoreRoute& route_, std::uint32_t index, Connection* first_) {
+    become_stream(index, static_cast<std::uint32_t>(route_.peers.size()), first_);
+    route = &route_;
+    most_queued = route_.peers[index].chunks + kWords;
+  }
   // Whether the chunk comes this way, and its replies go.
-  bool carries(std::uint32_t slot) const { return streams == 1 || slot % streams == stream; }
-  // Of the worker's streams the one that carries the chunk. REQUIRES: it is the first.
+  bool carries(std::uint32_t slot) const { return streams == 1 || stream_of(slot) == stream; }
+  // Whether all streams are there. REQUIRES: it is the first.
+  bool is_whole() const { return further.size() + 1 == streams; }
+  // The stream that carries the chunk. REQUIRES: it is the first, and whole.
   Connection& carrier(std::uint32_t slot) {
     if (streams == 1) return *this;
-    const std::uint32_t index = slot % streams;
+    const std::uint32_t index = stream_of(slot);
     return index == 0 ? *this : *further[index - 1];
   }
   const Connection& main() const { return first == nullptr ? *this : *first; }
@@ -111,8 +120,15 @@ struct Connection {
   std::uint32_t most_queued;         // each of its chunks once, and words
   std::uint32_t stream = 0;          // which of its worker's, and of how many
   std::uint32_t streams = 1;
-  Connection* first = nullptr;                       // that stands for all; null: this one
+  const CoreRoute* route = nullptr;  // to a rack with other cores; null: chunks have their slots
+  Connection* first = nullptr;       // that stands for all; null: this one
   std::vector<std::unique_ptr<Connection>> further;  // of the first
+
+ private:
+  std::uint32_t stream_of(std::uint32_t slot) const {
+    if (route == nullptr) return slot % streams;
+    return slot < route->peer_of.size() ? route->peer_of[slot] : streams;
+  }
 };
 
 }  // namespace phub::server

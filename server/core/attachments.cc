@@ -16,7 +16,14 @@ std::unique_ptr<Connection> connection_to(JobOnCore* job, const RackAbove& above
   connection->counters = &job->above_counters[above.rack];
   connection->epoch = above.epoch;
   connection->words = job->shard.exchange->words();
+  if (above.route != nullptr) connection->follow(*above.route, above.peer, nullptr);
   return connection;
+}
+
+void become_stream(Connection& stream, std::uint32_t index, std::uint32_t count,
+                   const CoreRoute* route, Connection* first) {
+  route == nullptr ? stream.become_stream(index, count, first)
+                   : stream.follow(*route, index, first);
 }
 
 }  // namespace
@@ -87,13 +94,13 @@ Status Attachments::connect_tcp(JobOnCore* job, std::uint32_t worker, transport:
 }
 
 Status Attachments::connect_tcp(JobOnCore* job, std::uint32_t worker,
-                                std::vector<transport::TcpStream> streams) {
+                                std::vector<transport::TcpStream> streams, const CoreRoute* route) {
   const auto count = static_cast<std::uint32_t>(streams.size());
   auto connection = std::make_unique<Connection>(job, worker);
-  connection->become_stream(0, count, nullptr);
+  become_stream(*connection, 0, count, route, nullptr);
   for (std::uint32_t index = 1; index < count; ++index) {
     connection->further.push_back(std::make_unique<Connection>(job, worker));
-    connection->further.back()->become_stream(index, count, connection.get());
+    become_stream(*connection->further.back(), index, count, route, connection.get());
   }
   std::vector<Connection*> entered;
   entered.reserve(count);
@@ -106,6 +113,7 @@ Status Attachments::connect_tcp(JobOnCore* job, std::uint32_t worker,
       if (status.ok()) entered.push_back(&stream);
     });
     if (status.ok()) {
+      if (route != nullptr) job->arrivals.grow((count - 1) * std::size_t{Connection::kWords});
       place = std::move(connection);
       return;
     }
@@ -128,15 +136,35 @@ Status Attachments::connect_verbs(JobOnCore* job, std::uint32_t worker,
                                   transport::VerbsConnection peer, std::byte* window,
                                   std::shared_ptr<const WindowLayout> layout) {
   auto connection = std::make_unique<Connection>(job, worker, window, std::move(layout));
-  connection->sparse_replies = job->shard.updates.replies.may_write_changes(peer.peer.window_bytes);
+  if (connection->role == PeerRole::kWorker) {
+    connection->sparse_replies =
+        job->shard.updates.replies.may_write_changes(peer.peer.window_bytes);
+  }
   return attach(*core_.lanes.verbs, std::move(connection), std::move(peer),
                 job->connections[worker]);
 }
 
 Status Attachments::connect_rack(JobOnCore* job, const RackAbove& above,
                                  transport::TcpStream stream) {
-  return attach(*core_.lanes.tcp, connection_to(job, above), std::move(stream),
-                job->above[above.rack]);
+  std::unique_ptr<Connection>& first = job->above[above.rack];
+  auto connection = connection_to(job, above);
+  if (above.peer == 0) {
+    return attach(*core_.lanes.tcp, std::move(connection), std::move(stream), first);
+  }
+  Status status;
+  core_.thread.call([&] {
+    if (!first || first->lost || first->further.size() + 1 != above.peer) {
+      status = {Code::kFailedPrecondition,
+                "that rack's connection to this core was lost while others were made"};
+      return;
+    }
+    status = enter(*core_.lanes.tcp, *connection, std::move(stream));
+    if (!status.ok()) return;
+    connection->first = first.get();
+    job->arrivals.grow(Connection::kWords);
+    first->further.push_back(std::move(connection));
+  });
+  return status;
 }
 
 Status Attachments::connect_rack(JobOnCore* job, const RackAbove& above,
@@ -149,7 +177,10 @@ Status Attachments::connect_rack(JobOnCore* job, const RackAbove& above,
 Status Attachments::connect_rack(JobOnCore* job, const RackAbove& above,
                                  transport::VerbsConnection peer,
                                  std::shared_ptr<const WindowLayout> layout) {
-  core_.thread.call([&] { job->shard.exchange->replies_land_unseen = true; });
+  core_.thread.call([&] {
+    RackExchange& exchange = *job->shard.exchange;
+    exchange.replies_land_unseen = !exchange.compresses();
+  });
   auto connection = connection_to(job, above);
   connection->window_layout = std::move(layout);
   return attach(*core_.lanes.verbs, std::move(connection), std::move(peer), job->above[above.rack]);

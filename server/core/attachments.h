@@ -21,6 +21,10 @@ namespace phub::server {
 struct RackAbove {
   std::uint32_t rack = 0;
   std::uint32_t epoch = 0;
+  // Where that server has another number of cores: this core's route to them, which outlives the
+  // connection, and which of the route's peers is connected. Null: one core there has its chunks.
+  const CoreRoute* route = nullptr;
+  std::uint32_t peer = 0;
 };
 
 class Attachments {
@@ -41,9 +45,10 @@ class Attachments {
   void detach(JobOnCore* job);
 
   Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
-  // All streams of a worker whose job has several, by their index: all of them or none.
+  // All streams of a worker whose job has several, by their index: all of them or none. The same of
+  // a rack whose server has other cores, by the peers of `route`, which outlives the connection.
   Status connect_tcp(JobOnCore* job, std::uint32_t worker,
-                     std::vector<transport::TcpStream> streams);
+                     std::vector<transport::TcpStream> streams, const CoreRoute* route = nullptr);
   // `line` is the worker's for this core. The offsets in `layout` count from it
   // (common/protocol/window_layout.h).
   Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
@@ -51,8 +56,9 @@ class Attachments {
   // `peer` was prepared and connected by connector(). `window` is the worker's.
   Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                        std::byte* window, std::shared_ptr<const WindowLayout> layout);
-  // The same to a core of another rack. Over shm that core replies from the peer's memory. Over
-  // verbs `layout` is of the window that it gives this core for sums.
+  // The same to a core of another rack; with a route by tcp only, the peers in their order. Over
+  // shm that core replies from the peer's memory. Over verbs `layout` is of the window that it
+  // gives this core for sums.
   Status connect_rack(JobOnCore* job, const RackAbove& above, transport::TcpStream stream);
   Status connect_rack(JobOnCore* job, const RackAbove& above, transport::ShmConnection peer);
   Status connect_rack(JobOnCore* job, const RackAbove& above, transport::VerbsConnection peer,

@@ -79,8 +79,9 @@ void Replies::complete_racks(JobOnCore& job, std::uint32_t slot) {
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost || connection->role == PeerRole::kWorker) continue;
     if (!job.shard.racks->pushes(connection->worker, chunk)) continue;
-    connection->replies.insert(slot);
-    mark(*connection);
+    Connection& carrier = connection->carrier(slot);
+    carrier.replies.insert(slot);
+    mark(carrier);
   }
 }
 
@@ -90,8 +91,9 @@ void Replies::complete_together(JobOnCore& job, std::uint32_t slot) {
     if (!connection || connection->lost || connection->role == PeerRole::kWorker) continue;
     const std::uint32_t rack = place.rack_at(connection->worker, job.workers);
     if (!job.shard.open->rounds.is_replied(slot, rack)) continue;
-    connection->replies.insert(slot);
-    mark(*connection);
+    Connection& carrier = connection->carrier(slot);
+    carrier.replies.insert(slot);
+    mark(carrier);
   }
 }
 
@@ -106,25 +108,37 @@ void Replies::tell_norm(JobOnCore& job) {
 void Replies::go_up(JobOnCore& job, std::uint32_t slot) {
   const std::uint32_t tree = job.shard.chunk(slot).tree;
   const auto& connection = job.above[job.shard.racks->place().above(tree)];
-  if (!connection || connection->lost) return;
-  connection->replies.insert(slot);
-  mark(*connection);
+  // A worker that does not wait for the start may push before all of a route's peers are there.
+  if (!connection || connection->lost || !connection->is_whole()) return;
+  Connection& carrier = connection->carrier(slot);
+  carrier.replies.insert(slot);
+  mark(carrier);
 }
 
 void Replies::go_up(JobOnCore& job, const Vote& vote) {
   for (const auto& connection : job.above) {
-    if (!connection || connection->lost || !takes_words(*connection)) continue;
-    connection->vote = vote;
-    connection->owed |= Connection::kVote;
-    mark(*connection);
+    if (!connection || connection->lost) continue;
+    connection->for_each_stream([&](Connection& stream) {
+      if (!takes_votes(stream)) return;
+      stream.vote = vote;
+      stream.owed |= Connection::kVote;
+      mark(stream);
+    });
   }
 }
 
 // Words are for the pushes that go the same way. Where none goes, rounds do not wait until the rack
 // has read them, and any number of them could be on their way.
-bool Replies::takes_words(const Connection& above) {
+bool Replies::takes_hypers(const Connection& above) {
+  if (above.route != nullptr) return above.route->peers[above.stream].takes_sums;
   const JobOnCore& job = *above.job;
   return job.shard.racks->pushes_to(job.shard.racks->place().rack_at(above.worker, job.workers));
+}
+
+// A core counts one vote of a rack, whichever of its cores have counted the workers'.
+bool Replies::takes_votes(const Connection& above) {
+  if (above.route != nullptr) return above.route->peers[above.stream].takes_votes;
+  return takes_hypers(above);
 }
 
 // Each stream of worker 0 brings the same Hyper. It goes up once, before the first push that it
@@ -138,11 +152,14 @@ void Replies::pass_on_hyper(const Connection& from) {
   for (const auto& connection : job.above) {
     if (!connection || connection->lost) continue;
     const std::uint32_t to = place.rack_at(connection->worker, job.workers);
-    if (!place.passes_on(rack, to) || !takes_words(*connection)) continue;
-    if (std::memcmp(&connection->hyper, &from.hyper, sizeof(Hyper)) == 0) continue;
-    connection->hyper = from.hyper;
-    connection->owed |= Connection::kHyper;
-    mark(*connection);
+    if (!place.passes_on(rack, to)) continue;
+    connection->for_each_stream([&](Connection& stream) {
+      if (!takes_hypers(stream)) return;
+      if (std::memcmp(&stream.hyper, &from.hyper, sizeof(Hyper)) == 0) return;
+      stream.hyper = from.hyper;
+      stream.owed |= Connection::kHyper;
+      mark(stream);
+    });
   }
 }
 
@@ -223,6 +240,18 @@ void Replies::shorten(const Connection& connection, std::span<Write> replies) {
   }
 }
 
+// Names the chunks by their slots at the receiver, a core of a rack with other cores.
+void Replies::rename(const CoreRoute& route, std::span<Write> writes, bool are_replies) {
+  for (Write& write : writes) {
+    const std::uint32_t immediate = write.immediate;
+    const std::uint32_t epoch = wire::epoch_of(immediate);
+    write.immediate = are_replies
+                          ? wire::reply(route.slot_there[wire::reply_slot_of(immediate)], epoch,
+                                        wire::was_skipped(immediate))
+                          : wire::immediate(route.slot_there[wire::slot_of(immediate)], epoch);
+  }
+}
+
 // One of those that are owed. REQUIRES: room for it.
 void Replies::send_word(Connection& connection) {
   const auto word = [&](const auto& value, std::uint32_t slot) {
@@ -273,6 +302,9 @@ bool Replies::send(Connection& connection) {
     const std::size_t count =
         is_above ? take_sums(connection, free) : take_replies(connection, free, now);
     if (connection.sparse_replies) shorten(connection, free.first(count));
+    if (connection.role != PeerRole::kWorker && connection.route != nullptr) {
+      rename(*connection.route, free.first(count), !is_above);
+    }
     std::size_t bytes = 0;
     for (const Write& write : free.first(count)) bytes += write.bytes;
     connection.endpoint->post(connection.peer, free.first(count));

@@ -50,7 +50,9 @@ class Replies {
   std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
                            std::uint64_t now);
   static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
-  static bool takes_words(const Connection& above);
+  static bool takes_hypers(const Connection& above);
+  static bool takes_votes(const Connection& above);
+  static void rename(const CoreRoute& route, std::span<transport::Write> writes, bool are_replies);
   static void shorten(const Connection& connection, std::span<transport::Write> replies);
   void complete_below(JobOnCore& job, std::uint32_t slot);
   void complete_racks(JobOnCore& job, std::uint32_t slot);

@@ -72,10 +72,12 @@ namespace {
 std::byte* place_for_rack(Connection& connection, std::uint32_t immediate, std::uint32_t bytes) {
   Shard& shard = connection.job->shard;
   if (connection.role == PeerRole::kRackAbove) {
-    return shard.rack_rounds->place_of_reply(connection.worker, wire::reply_slot_of(immediate),
-                                             bytes);
+    const std::uint32_t slot = wire::reply_slot_of(immediate);
+    if (!connection.carries(slot)) return nullptr;
+    return shard.rack_rounds->place_of_reply(connection.worker, slot, bytes);
   }
-  const bool is_right = shard.exchange->may_push(wire::slot_of(immediate), bytes);
+  const std::uint32_t slot = wire::slot_of(immediate);
+  const bool is_right = connection.carries(slot) && shard.exchange->may_push(slot, bytes);
   return is_right ? connection.job->staging->take_for_push() : nullptr;
 }
 }  // namespace

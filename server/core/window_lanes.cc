@@ -27,6 +27,13 @@ std::byte* WindowLane::place_of_reply(const Connection& connection, std::uint32_
                                       std::uint32_t bytes) {
   Shard& shard = connection.job->shard;
   const std::uint32_t slot = wire::reply_slot_of(immediate);
+  if (shard.exchange->compresses()) {
+    if (!shard.rack_rounds->is_due(connection.worker, slot, bytes)) return nullptr;
+    std::byte* const sums = connection.window == nullptr
+                                ? shard.updates.parameters.memory()->rack_sums->data()
+                                : connection.window;
+    return sums + shard.exchange->reply_offset(slot);
+  }
   std::byte* const place = shard.rack_rounds->place_of_reply(connection.worker, slot, bytes);
   if (place == nullptr || connection.window == nullptr) return place;
   return connection.window + shard.updates.replies.offset_here(slot);

@@ -13,12 +13,14 @@
 #include "common/base/status.h"
 #include "common/memory/memory.h"
 #include "common/plan/plan.h"
+#include "common/samples/ledger.h"
 #include "server/job/arena.h"
 
 namespace phub::server {
 
 struct JobCopy {
   const ServerArena arena;
+  SampleLedger samples{};   // of a restored one: what its rounds have used
   std::uint64_t round = 0;  // as many rounds each chunk has behind it, the first one included
   std::unique_ptr<Mapping> parameters;  // fp32
   std::unique_ptr<Mapping> state;       // fp32, array behind array; null: the rule has none

@@ -14,12 +14,13 @@ namespace {
 constexpr std::size_t kStagingBudgetBytes = 4U << 20U;
 
 // Bytes of tables, rounded up; job_footprint_test compares them with what is allocated.
-constexpr std::uint64_t kBytesOfCore = 24 << 10;           // a shard, and its log of rounds
-constexpr std::uint64_t kBytesOfChunk = 256;               // its state, stamps, group, landings
-constexpr std::uint64_t kBytesOfRackPlace = 16 + 64 + 16;  // where it goes up from, with a Hyper
+constexpr std::uint64_t kBytesOfCore = 24 << 10;      // a shard, and its log of rounds
+constexpr std::uint64_t kBytesOfChunk = 256;          // its state, stamps, group, landings
+constexpr std::uint64_t kBytesOfRackOffset = 8;       // of where it goes up from
+constexpr std::uint64_t kBytesOfRackPlace = 16 + 16;  // its place and length, and a Hyper
 constexpr std::uint64_t kBytesOfOuter = 64;  // its sum of differences, and who has sent one
 constexpr std::uint64_t kBytesOfOpen = 128;  // times, sets and buffers of racks that do not wait
-constexpr std::uint64_t kBytesOfRacksPush = 16;      // a contribution
+constexpr std::uint64_t kBytesOfRacksPush = 16 + 8;  // a contribution; its core and slot there
 constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
 constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
 constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradients are clipped
@@ -66,10 +67,9 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t replies = has_sparse_replies(layout) ? wire : 0;
-  const std::uint64_t some = combines_sums(layout) ? sizeof(float) : 0;
   // Racks that do not wait for each other: a reply to each, and what is to be merged.
   const std::uint64_t open = layout.rack_local.goes_on() ? layout.rack.racks() * sizeof(float) : 0;
-  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + some + open;
+  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + open;
   return elements * (wire + master + sum + replies + up + arrays_in_memory(layout) * sizeof(float));
 }
 
@@ -85,7 +85,7 @@ std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
       (combines_sums(layout) ? kBytesOfRackPlace : 0) +
       (layout.rack_local.is_on() ? kBytesOfOuter : 0) +
       (layout.rack_local.goes_on() ? kBytesOfOpen + layout.rack.racks() * (sizeof(float) + 1) : 0) +
-      layout.rack.racks() * (layout.rack.is_alone() ? 0 : kBytesOfRacksPush);
+      (layout.rack.is_alone() ? 0 : kBytesOfRackOffset + layout.rack.racks() * kBytesOfRacksPush);
   const std::uint64_t chunk =
       kBytesOfChunk + clipped + place + (has_quorum ? kBytesOfQuorumsChunk : 0);
   std::uint64_t member = layout.watch_values == WatchValues::kOff ? 0 : kBytesOfValues;
@@ -212,7 +212,7 @@ std::uint64_t bytes_pinned(const JobLayout& layout, const Offered& offered) {
   std::uint64_t bytes = bytes_needed(layout) + bytes_of_bookkeeping(layout);
   // Whatever brings it, what is not dense is copied or added up there, and a quorum's sums are
   // there.
-  if (offered.staging || layout.encoding != Encoding::kDense) {
+  if (offered.staging || layout.encoding != Encoding::kDense || combines_sums(layout)) {
     bytes += bytes_of_staging(layout);
   } else if (!layout.rounds.waits_for_all()) {
     bytes += placed_here(layout).chunks * BufferPool::stride_of(staging_buffer_bytes(layout));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/memory/memory.h"
@@ -18,14 +19,18 @@ namespace phub::server {
 struct JobMemory {
   explicit JobMemory(const JobLayout& layout)
       : arena(*layout.plan, layout.server_index, layout.wire_type),
-        sends_some(combines_sums(layout)),
+        rack_hyper_bytes(combines_sums(layout) ? sizeof(Hyper) : 0),
         rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())),
-        parameters_bytes(arena.elements() * size_of(layout.wire_type)) {}
+        parameters_bytes(arena.elements() * size_of(layout.wire_type)) {
+    for (const auto& core : layout.plan->core_chunks[layout.server_index]) chunks_ += core.size();
+  }
 
   static constexpr std::size_t kLine = 64;
 
   const ServerArena arena;  // where each of those below has a chunk
-  const bool sends_some;    // of racks' sums, from memory of the shards (rack_compression.h)
+  // Before each sum in rack_sums: the Hyper of a reply that is all racks' sum. 0: racks below are
+  // replied to with parameters.
+  const std::size_t rack_hyper_bytes;
   const std::size_t rack_words_bytes;
   // Of `published`; behind them may follow lines of norms, then what changed, in a job's only
   // server where a worker has it too (common/protocol/window_layout.h).
@@ -36,7 +41,8 @@ struct JobMemory {
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
   std::unique_ptr<Mapping> state;   // fp32, array behind array; null: none
   // What is pushed to the racks above: for each core a line of words, then sums, in fp32 at most;
-  // null: one rack. A rack on this host maps it.
+  // null: one rack. Replies to racks below are there too, if they are sums. A rack on this host
+  // maps it.
   std::unique_ptr<SharedMemory> rack_sums;
 
   std::byte* sparse_replies = nullptr;  // laid out as the parameters; null: replies are whole
@@ -75,14 +81,30 @@ struct JobMemory {
     return memory;
   }
 
-  // Of rack_sums; where a core's words are, and an element's sum.
-  std::size_t rack_bytes() const { return rack_words_bytes + arena.elements() * sizeof(float); }
+  // The bytes of rack_sums, and where the words of a core lie in it.
+  std::size_t rack_bytes() const {
+    return rack_words_bytes + arena.elements() * sizeof(float) + chunks_ * rack_hyper_bytes;
+  }
   std::byte* rack_words(std::uint32_t core) const {
     return rack_sums->data() + core * wire::kHyperStride;
   }
-  std::byte* rack_sum(std::uint64_t home) const {
-    return rack_sums->data() + rack_words_bytes + home * sizeof(float);
+  // Where the core's chunks are in rack_sums, by slot, in bytes: with a Hyper, then a sum.
+  std::vector<std::uint64_t> rack_offsets(const Plan& plan, std::uint32_t server,
+                                          std::uint32_t core) const {
+    std::vector<std::uint64_t> offsets(plan.core_chunks[server][core].size());
+    std::uint64_t hypers = 0;
+    for (const Chunk& chunk : plan.chunks) {
+      if (chunk.server != server) continue;
+      if (chunk.core == core) {
+        const std::uint64_t home = arena.at(chunk.arena_offset);
+        offsets[chunk.slot] = rack_words_bytes + home * sizeof(float) + hypers;
+      }
+      hypers += rack_hyper_bytes;
+    }
+    return offsets;
   }
+  // What racks below are replied to from. REQUIRES: several racks.
+  SharedMemory& rack_replies() const { return rack_hyper_bytes > 0 ? *rack_sums : *published; }
   // What the core tells workers of the norm. REQUIRES: clips_over_servers.
   std::byte* norm_line(std::uint32_t core) const {
     return published->data() + parameters_bytes + core * wire::kHyperStride;
@@ -101,8 +123,11 @@ struct JobMemory {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
     const std::size_t changes = sparse_replies == nullptr ? 0 : parameters_bytes;
     return (parameters_bytes + bytes(master) + bytes(state) + changes) / arena.elements() +
-           (rack_sums ? sizeof(float) : 0) + (sends_some ? sizeof(float) : 0);
+           (rack_sums ? sizeof(float) : 0);
   }
+
+ private:
+  std::size_t chunks_ = 0;  // of this server
 };
 
 }  // namespace phub::server

@@ -24,7 +24,7 @@ struct LinkedRack {
   std::uint32_t own = 0;  // which of its racks this is
   std::vector<std::uint32_t> cores_per_server;
   std::uint32_t server_index = 0;
-  std::uint64_t plan_hash = 0;
+  std::uint64_t racks_hash = 0;     // of what the plans of all racks have alike
   std::uint64_t rounds_before = 0;  // that a restored job has behind it
 };
 

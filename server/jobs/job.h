@@ -17,6 +17,7 @@
 
 #include "common/base/status.h"
 #include "common/job/spec.h"
+#include "common/samples/ledger.h"
 #include "server/plane/data_plane.h"
 #include "server/process/token_bucket.h"
 #include "server/tenants/secret.h"
@@ -128,6 +129,7 @@ struct StartPoint {
   // What it was planned with, when several servers wrote it: chunks must be where they were.
   std::vector<std::uint64_t> core_load_bytes;
   std::uint64_t rounds_before = 0;  // that are behind it; since kHeld
+  SampleLedger samples = {};        // what they used, if the snapshot has it; the same
 };
 
 // What became of the snapshots that somebody asked for.
@@ -168,7 +170,8 @@ struct Job {
   std::uint32_t epoch = 1;
   Tenant tenant;  // as it was when the job was made
   std::shared_ptr<const JobSpec> spec;
-  bool by_admin = false;  // lives without members until it is closed
+  SampleLedger samples = {};  // what its rounds use, as its workers say
+  bool by_admin = false;      // lives without members until it is closed
   std::uint64_t base_job_id =
       0;  // its keys were added to that one's, and it fails with it; 0: none
   std::string refused_keys = {};  // lists of keys to be added to it differed: how

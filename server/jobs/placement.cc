@@ -44,7 +44,7 @@ Status check_load(const Topology& topology, const std::vector<std::uint64_t>& ou
                       fmt::join(ours, ", "), describe(topology))};
 }
 
-Status validate(const Topology& topology, std::uint32_t cores) {
+Status validate(const Topology& topology) {
   const auto& counts = topology.cores_per_server;
   if (counts.empty() || counts.size() > kServersMax) {
     return {Code::kInvalidArgument, fmt::format("cores_per_server: {} servers, allowed are 1 to {}",
@@ -60,14 +60,17 @@ Status validate(const Topology& topology, std::uint32_t cores) {
     return {Code::kInvalidArgument,
             fmt::format("server_index: {} of {} servers", topology.server_index, counts.size())};
   }
-  if (counts[topology.server_index] != cores) {
-    return {Code::kFailedPrecondition,
-            fmt::format("{} says that this server has {} cores, but it has {}; were the servers "
-                        "listed in the same order as they were joined, and have those with one "
-                        "place in each rack as many `cores`?",
-                        describe(topology), counts[topology.server_index], cores)};
-  }
   return {};
+}
+
+// A worker says how many cores this server has, a rack how many the server of its place has.
+Status check_cores(const Topology& topology, std::uint32_t cores) {
+  const std::uint32_t said = topology.cores_per_server[topology.server_index];
+  if (said == cores) return {};
+  return {Code::kFailedPrecondition,
+          fmt::format("{} says that this server has {} cores, but it has {}; were the servers "
+                      "listed in the same order as they were joined?",
+                      describe(topology), said, cores)};
 }
 
 Status compare(const Job& job, const Topology& topology, std::uint64_t plan_hash) {
@@ -76,9 +79,8 @@ Status compare(const Job& job, const Topology& topology, std::uint64_t plan_hash
       job.place.topology.core_load_bytes != topology.core_load_bytes) {
     return {Code::kFailedPrecondition,
             fmt::format("the job's topology is {} but this worker's is {}; list the same servers "
-                        "in the same order at every worker{}",
-                        describe(job.place.topology), describe(topology),
-                        job.spec->racks.empty() ? "" : ", and as many in every rack")};
+                        "in the same order at every worker",
+                        describe(job.place.topology), describe(topology))};
   }
   if (job.place.plan->hash != plan_hash) {
     return {Code::kFailedPrecondition,
@@ -87,6 +89,23 @@ Status compare(const Job& job, const Topology& topology, std::uint64_t plan_hash
                         job.place.plan->hash, plan_hash, describe(topology))};
   }
   return {};
+}
+
+// Racks differ in their servers' cores at most.
+Status compare_racks(const Job& job, const Topology& topology, std::uint64_t racks_hash) {
+  const Topology& own = job.place.topology;
+  if (own.cores_per_server.size() != topology.cores_per_server.size() ||
+      own.server_index != topology.server_index) {
+    return {Code::kFailedPrecondition,
+            fmt::format("the job's topology is {} here but {} in that rack; racks have as many "
+                        "servers each, in one order: a server talks to those of its place",
+                        describe(own), describe(topology))};
+  }
+  if (job.place.plan->racks_hash == racks_hash) return {};
+  return {Code::kFailedPrecondition,
+          fmt::format("the hash of what racks have alike is {:016x} here but {:016x} in that rack; "
+                      "are both the same version of PHub?",
+                      job.place.plan->racks_hash, racks_hash)};
 }
 
 // Marks a member as calling, so that the reaper leaves it alone. REQUIRES: the table's mutex at
@@ -114,7 +133,7 @@ class CallInProgress {
 void Placement::ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash,
                       Reply reply) {
   PHUB_CHECK(index_.data_plane() != nullptr, "attach comes before the first worker");
-  const Status valid = validate(topology, index_.data_plane()->cores());
+  const Status valid = validate(topology);
   if (!valid.ok()) return reply(valid);
   std::deque<ReadyCall> calls;
   calls.push_back({identity, topology, plan_hash, std::move(reply)});
@@ -159,13 +178,19 @@ Status Placement::make_ready(JobIndex::Lock& lock, const JobIndex::Caller& calle
   Job& job = *caller.job;
   const CallInProgress in_progress(*caller.member, index_.options.clock);
   if (!is_live(job)) return job_is_over(job);
-  PHUB_RETURN_IF_ERROR(check_load(call.topology, job.place.core_load_bytes));
+  const bool is_rack = !caller.member->rack.empty();
+  if (!is_rack) {
+    PHUB_RETURN_IF_ERROR(check_cores(call.topology, index_.cores()));
+    PHUB_RETURN_IF_ERROR(check_load(call.topology, job.place.core_load_bytes));
+  }
   if (!job.spec->racks.empty()) {
     const Topology& topology = call.topology;
     PHUB_RETURN_IF_ERROR(
         index_.options.links->check_place(topology.server_index, topology.cores_per_server.size()));
   }
-  if (job.place.memory == Memory::kNone) {
+  if (is_rack) {
+    PHUB_RETURN_IF_ERROR(make_rack_ready(lock, caller, call));
+  } else if (job.place.memory == Memory::kNone) {
     PHUB_RETURN_IF_ERROR(make_on_data_plane(lock, job, call.topology, call.plan_hash));
   } else {
     PHUB_RETURN_IF_ERROR(compare(job, call.topology, call.plan_hash));
@@ -175,6 +200,29 @@ Status Placement::make_ready(JobIndex::Lock& lock, const JobIndex::Caller& calle
   caller.member->secret_issued = index_.now();
   caller.member->path.core_is_connected.resize(index_.data_plane()->cores(), false);
   return {};
+}
+
+// Only this rack's workers know its topology, so they come first.
+Status Placement::make_rack_ready(JobIndex::Lock& lock, const JobIndex::Caller& caller,
+                                  const ReadyCall& call) {
+  Job& job = *caller.job;
+  if (job.place.memory != Memory::kHeld) {
+    return {Code::kUnavailable, "none of that rack's own workers is ready yet"};
+  }
+  const Topology& topology = call.topology;
+  PHUB_RETURN_IF_ERROR(compare_racks(job, topology, call.plan_hash));
+  const auto& racks = job.spec->racks;
+  const auto rack = std::find_if(racks.begin(), racks.end(), [&](const RackSpec& one) {
+    return one.name == caller.member->rack;
+  });
+  PHUB_CHECK(rack != racks.end(), "a member that is a rack is one of the job's");
+  const auto index = static_cast<std::uint32_t>(rack - racks.begin());
+  lock.unlock();
+  const Status known = index_.data_plane()->know_rack(
+      job.id, index, topology.cores_per_server[topology.server_index]);
+  lock.lock();
+  if (!known.ok()) return known;
+  return is_live(job) ? Status() : job_is_over(job);
 }
 
 // REQUIRES: the mutex is not held.
@@ -203,13 +251,13 @@ Status Placement::make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topol
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t restored, usage_.admit_memory_of(job));
     place.placed_bytes = load_of(*place.plan, spec->wire_type, topology.server_index);
     const JobLayout layout = layout_of(job);
-    const std::string snapshot = job.start.file;
+    StartPoint start = job.start;
     lock.unlock();
-    const Result<std::uint64_t> rounds_before = create_job(layout, snapshot);
+    const Result<StartPoint> started = create_job(layout, std::move(start));
     lock.lock();
     job.bytes.copied -= restored;
-    if (!rounds_before) return rounds_before.error();
-    job.start.rounds_before = *rounds_before;
+    if (!started) return started.error();
+    job.start = *started;
     return {};
   };
   const Status made = make();
@@ -238,25 +286,27 @@ Status Placement::open_links(Job& job) {
                                   .own = job.rack.own,
                                   .cores_per_server = job.place.topology.cores_per_server,
                                   .server_index = job.place.topology.server_index,
-                                  .plan_hash = job.place.plan->hash,
+                                  .racks_hash = job.place.plan->racks_hash,
                                   .rounds_before = job.start.rounds_before}));
   job.rack.is_linking = true;
   return {};
 }
 
-// Returns the rounds that are behind it. REQUIRES: the mutex is not held: a snapshot is read.
-Result<std::uint64_t> Placement::create_job(JobLayout layout, const std::string& snapshot) {
-  if (!snapshot.empty()) {
+// Returns the start point with what the snapshot says. REQUIRES: the mutex is not held: it is read.
+Result<StartPoint> Placement::create_job(JobLayout layout, StartPoint start) {
+  if (!start.file.empty()) {
     if (index_.options.snapshots == nullptr) {
       return Status(Code::kFailedPrecondition,
                     "it starts from a snapshot, but this server has no state folder any more");
     }
-    PHUB_ASSIGN_OR_RETURN(layout.initial, index_.options.snapshots->load(snapshot, *layout.plan,
+    PHUB_ASSIGN_OR_RETURN(layout.initial, index_.options.snapshots->load(start.file, *layout.plan,
                                                                          layout.server_index));
     layout.rounds_before = layout.initial->round - 1;
+    start.samples = layout.initial->samples;
   }
   PHUB_RETURN_IF_ERROR(index_.data_plane()->create_job(layout));
-  return layout.rounds_before;
+  start.rounds_before = layout.rounds_before;
+  return start;
 }
 
 // The memory of finished jobs is given back first: a new job may need it.

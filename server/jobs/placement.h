@@ -22,8 +22,10 @@ class Placement {
  public:
   Placement(JobIndex& index, JobUsage& usage) : index_(index), usage_(usage) {}
 
-  // The first call makes the job on the data plane, which may take long; later ones must agree with
-  // it. Those that come meanwhile wait without a thread, and are replied to by the first one's.
+  // The first worker's call makes the job on the data plane, which may take long; later ones must
+  // agree with it. Those that come meanwhile wait without a thread, and are replied to by the first
+  // one's. Another rack says its own topology, and as `plan_hash` the hash of what all racks have
+  // alike. Error: kUnavailable, none of this rack's workers is ready yet.
   void ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash,
              Reply reply);
 
@@ -44,11 +46,13 @@ class Placement {
   Status make_ready(JobIndex::Lock& lock, const JobIndex::Caller& caller, const ReadyCall& call);
   Status make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topology& topology,
                             std::uint64_t plan_hash);
+  Status make_rack_ready(JobIndex::Lock& lock, const JobIndex::Caller& caller,
+                         const ReadyCall& call);
   Status release_before_creating(JobIndex::Lock& lock);
   Status open_links(Job& job);
   // These REQUIRE that it is not held.
   Result<Plan> plan_of(Job& job, const JobSpec& spec, const Topology& topology);
-  Result<std::uint64_t> create_job(JobLayout layout, const std::string& snapshot);
+  Result<StartPoint> create_job(JobLayout layout, StartPoint start);
 
   JobIndex& index_;
   JobUsage& usage_;

@@ -9,6 +9,22 @@
 #include <vector>
 
 namespace phub::server {
+namespace {
+
+std::string text_of(const SampleLedger& ledger) {
+  return fmt::format(
+      "{} samples a step, at position {} after round {}, of a set of {} with seed {}",
+      ledger.per_round, ledger.used, ledger.round, ledger.samples, ledger.seed);
+}
+
+// Whether the second line goes on where the first one is. Its steps may have another size: workers
+// may have batches of their own.
+bool goes_on(const SampleLedger& known, const SampleLedger& next) {
+  return next.samples == known.samples && next.seed == known.seed && known.knows(next.round) &&
+         next.used == known.used_after(next.round);
+}
+
+}  // namespace
 
 void JobTable::reap() {
   fail_the_late();
@@ -151,6 +167,29 @@ bool JobTable::wait_until_told(std::chrono::milliseconds timeout) {
     }
     return true;
   });
+}
+
+Status JobTable::note_samples(const Identity& identity, const SampleLedger& ledger) {
+  const JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
+  const Member& member = *caller.member;
+  Job& job = *caller.job;
+  if (!is_live(job)) return job_is_over(job);
+  if (!member.rack.empty()) return {Code::kPermissionDenied, "samples: a worker says these"};
+  if (!member.is_ready || member.has_left || member.was_lost) {
+    return {Code::kAborted, describe(member) + " is not in the job"};
+  }
+  PHUB_RETURN_IF_ERROR(check(ledger));
+  SampleLedger& known = job.samples;
+  if (known.is_known() && ledger != known && !goes_on(known, ledger)) {
+    return {Code::kInvalidArgument,
+            fmt::format("samples: {} would use {}, and another worker of the job {}; give all "
+                        "workers the same data, train.seed, train.batch, train.accumulate and "
+                        "train.resume",
+                        describe(member), text_of(ledger), text_of(known))};
+  }
+  known = ledger;
+  return {};
 }
 
 }  // namespace phub::server

@@ -39,6 +39,10 @@ class JobTable {
   // REQUIRES: called once, before any call of a worker; `data_plane` outlives those calls.
   void attach(DataPlane& data_plane) { index_.attach(data_plane); }
 
+  // What the job uses of its samples, as a worker says. Errors: kInvalidArgument for one that makes
+  // no sense, or that another worker says otherwise.
+  Status note_samples(const Identity& identity, const SampleLedger& ledger);
+
   RackLinks* links() const { return index_.options.links; }  // null: no racks are known here
 
   // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)

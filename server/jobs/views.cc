@@ -174,6 +174,19 @@ std::uint64_t JobViews::rounds_before(std::uint64_t job_id) const {
   return job == nullptr ? 0 : job->start.rounds_before;
 }
 
+SampleLedger JobViews::samples(std::uint64_t job_id) const {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job == nullptr) return {};
+  return job->samples.is_known() ? job->samples : job->start.samples;
+}
+
+SampleLedger JobViews::samples_before(std::uint64_t job_id) const {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  return job == nullptr ? SampleLedger() : job->start.samples;
+}
+
 // REQUIRES: the mutex is not held: the data plane has locks of its own.
 void JobViews::fill_counters(std::uint64_t job_id, JobCounters& counters) const {
   if (index_.data_plane() == nullptr) return;

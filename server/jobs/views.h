@@ -81,6 +81,9 @@ class JobViews {
   std::uint32_t index_of(const Identity& identity) const;
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
+  SampleLedger samples_before(std::uint64_t job_id) const;
+  // As its workers say; until they do, those before.
+  SampleLedger samples(std::uint64_t job_id) const;
 
  private:
   void fill_counters(std::uint64_t job_id, JobCounters& counters) const;

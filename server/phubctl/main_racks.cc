@@ -57,7 +57,7 @@ CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job) {
            "What racks push their sums to each other in: fp32, fp16 or bf16; left out: fp32");
   add_flag(sub, job, "--rack-compress", "rack_compress.density",
            "Share of a chunk's elements, the largest of its sum, that racks push each other, with "
-           "their places and in fp32 (rack_compress, by tcp); such as 0.01; left out: whole sums")
+           "their places and in fp32 (rack_compress); such as 0.01; left out: whole sums")
       ->type_name("DENSITY");
   add_flag(sub, job, "--rack-dense-below", "rack_compress.dense_below",
            "Keys with fewer elements go whole; left out: 4096")

@@ -100,11 +100,12 @@ struct DataPlaneOptions {
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
 
-// A core of this server's place in another rack of a job, for the same core here.
+// The cores of this server's place in another rack of a job that have chunks of a core here: the
+// same one, or with other cores there (know_rack) several.
 struct RackTarget {
   std::uint64_t job_id = 0;  // here
   std::uint32_t rack = 0;
-  std::uint32_t core = 0;
+  std::uint32_t core = 0;                    // here
   const client::JoinInfo* joined = nullptr;  // there: outlives the call
   std::string transport = "tcp";             // tcp, shm, verbs
   std::chrono::milliseconds timeout{0};
@@ -162,6 +163,11 @@ class DataPlane {
     return std::shared_ptr<const void>();
   }
 
+  // Tells how many cores the server of this one's place has in another rack of the job, which finds
+  // out where the chunks are there. Before its cores and this server's meet; any number of times,
+  // and blocks for a time that grows with the chunks. Errors: kNotFound; kFailedPrecondition, an
+  // earlier call said another number.
+  virtual Status know_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t cores) = 0;
   // Connects a core with another rack's, to which it will push sums; blocks. on_lost tells by the
   // rack's seat. Errors: kNotFound; of the transport.
   virtual Status connect_rack(const RackTarget& target) = 0;

@@ -1,5 +1,6 @@
 // Tcp streams that have come and wait for the others of their worker to the same core, of jobs in
-// which each worker has several: the core is given all of them at once, or none.
+// which each worker has several: the core is given all of them at once, or none. The same of the
+// cores of a rack's server that has others than this one.
 //
 // What waits belongs to the member that proved who it is by a secret. It goes when another member
 // has that seat, which brings another secret, when the job goes on without it, and with the job. So
@@ -31,12 +32,11 @@ struct ArrivedStream {
 
 class GatheredStreams {
  public:
-  // Of a worker to a core there are so many.
-  explicit GatheredStreams(std::uint32_t streams) : streams_(streams) {}
-
-  // One more to a place, which is a worker's at a core. Returns all, by index, if it was the last
-  // one missing; else nothing. Errors: kInvalidArgument, it is none of so many; kAlreadyExists.
-  Result<std::vector<ArrivedStream>> add(std::size_t place, ArrivedStream stream);
+  // One more to a place, which is a member's at a core and has `streams` of them. Returns all, by
+  // index, if it was the last one missing; else nothing. Errors: kInvalidArgument, it is none of so
+  // many; kAlreadyExists.
+  Result<std::vector<ArrivedStream>> add(std::size_t place, ArrivedStream stream,
+                                         std::uint32_t streams);
   // Closes what waits there.
   void forget(std::size_t place) { places_.erase(place); }
   void clear() { places_.clear(); }
@@ -44,7 +44,6 @@ class GatheredStreams {
  private:
   using Place = std::vector<ArrivedStream>;  // of one member, in the order in which they came
 
-  std::uint32_t streams_;
   std::map<std::size_t, Place> places_;
 };
 

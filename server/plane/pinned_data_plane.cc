@@ -66,6 +66,9 @@ class PinnedDataPlane final : public DataPlane {
     PHUB_ASSIGN_OR_RETURN(std::shared_ptr<const void> counted, jobs_->reserve(bytes, what));
     return counted;
   }
+  Status know_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t cores) override {
+    return racks_->know(job_id, rack, cores);
+  }
   Status connect_rack(const RackTarget& target) override { return racks_->connect(target); }
   Status reaches(const client::RdmaPort& peer, std::uint32_t core) const override {
     return racks_->reaches(peer, core);

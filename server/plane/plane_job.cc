@@ -1,6 +1,7 @@
 #include "server/plane/plane_job.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "common/transport/tcp/sealed_stream.h"
@@ -66,8 +67,7 @@ PlaneJob::PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor
       cores_(cores),
       layout_(layout),
       bookkeeping_bytes_(bytes_of_bookkeeping(layout)),
-      connected_(seats(layout) * cores.cores().size()),
-      gathered_(layout.tcp_streams) {}
+      connected_(seats(layout) * cores.cores().size()) {}
 
 Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, const CoreSet& cores,
                                                    const Executor& pool) {
@@ -107,10 +107,13 @@ Status PlaneJob::take_place(std::uint32_t worker, std::uint32_t core) {
 Result<std::vector<ArrivedStream>> PlaneJob::gather(std::uint32_t worker, std::uint32_t core,
                                                     ArrivedStream stream) {
   PHUB_RETURN_IF_ERROR(check_place(worker, core));
+  const CoreRoute* const route = route_of(worker, core);
+  const std::uint32_t streams =
+      route == nullptr ? layout_.tcp_streams : static_cast<std::uint32_t>(route->peers.size());
   const std::lock_guard lock(mutex_);
   const std::size_t place = worker * on_cores_.size() + core;
   if (connected_[place]) return Status(Code::kAlreadyExists, "connected already");
-  PHUB_ASSIGN_OR_RETURN(auto all, gathered_.add(place, std::move(stream)));
+  PHUB_ASSIGN_OR_RETURN(auto all, gathered_.add(place, std::move(stream), streams));
   if (!all.empty()) connected_[place] = true;
   return all;
 }
@@ -118,6 +121,38 @@ Result<std::vector<ArrivedStream>> PlaneJob::gather(std::uint32_t worker, std::u
 void PlaneJob::give_place(std::uint32_t worker, std::uint32_t core) {
   const std::lock_guard lock(mutex_);
   connected_[worker * on_cores_.size() + core] = false;
+}
+
+// The routes are made once, outside of the mutex: a look at what a job takes must not wait.
+Status PlaneJob::know_rack(std::uint32_t rack, std::uint32_t cores) {
+  const bool has_other_cores = cores != on_cores_.size();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = rack_cores_.find(rack);
+    if (known != rack_cores_.end() && known->second != cores) {
+      return {Code::kFailedPrecondition, "it has " + std::to_string(cores) + " cores, and said " +
+                                             std::to_string(known->second) +
+                                             " before; was it started again? Start the job again"};
+    }
+    if (known != rack_cores_.end()) return {};
+  }
+  std::vector<CoreRoute> routes;
+  if (has_other_cores) routes = make_rack_routes(layout_, rack, cores);
+  const std::lock_guard lock(mutex_);
+  if (!rack_cores_.emplace(rack, cores).second) return {};  // somebody else was faster
+  if (has_other_cores) routes_.emplace(rack, std::move(routes));
+  return {};
+}
+
+const CoreRoute* PlaneJob::route_to(std::uint32_t rack, std::uint32_t core) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = routes_.find(rack);
+  return found == routes_.end() ? nullptr : &found->second[core];
+}
+
+const CoreRoute* PlaneJob::route_of(std::uint32_t seat, std::uint32_t core) const {
+  if (seat < layout_.workers) return nullptr;
+  return route_to(layout_.rack.rack_at(seat, layout_.workers), core);
 }
 
 Result<std::shared_ptr<VerbsMemory>> PlaneJob::memory_for(std::uint32_t core) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/job/footprint.h"
+#include "server/job/rack_routes.h"
 #include "server/plane/core_set.h"
 #include "server/plane/gathered_streams.h"
 #include "server/plane/windows/shm_memory.h"
@@ -36,6 +37,13 @@ class PlaneJob {
   Result<std::vector<ArrivedStream>> gather(std::uint32_t worker, std::uint32_t core,
                                             ArrivedStream stream);
   void give_place(std::uint32_t worker, std::uint32_t core);
+
+  // See DataPlane.
+  Status know_rack(std::uint32_t rack, std::uint32_t cores);
+  // The core's route to another rack; null: that rack's server has as many cores. It stays.
+  const CoreRoute* route_to(std::uint32_t rack, std::uint32_t core) const;
+  // The same by the rack's seat; null also of a worker's.
+  const CoreRoute* route_of(std::uint32_t seat, std::uint32_t core) const;
 
   // Its memory as the core's device sees it, made at the first call. REQUIRES: setup.
   Result<std::shared_ptr<VerbsMemory>> memory_for(std::uint32_t core);
@@ -75,9 +83,11 @@ class PlaneJob {
   const std::uint64_t bookkeeping_bytes_;
   std::shared_ptr<JobMemory> memory_;
   JobOnCores on_cores_;
-  mutable std::mutex mutex_;     // of what is below; taken last
-  std::vector<bool> connected_;  // [worker * cores + core]
-  GatheredStreams gathered_;     // the same
+  mutable std::mutex mutex_;                                // of what is below; taken last
+  std::vector<bool> connected_;                             // [worker * cores + core]
+  GatheredStreams gathered_;                                // the same
+  std::map<std::uint32_t, std::uint32_t> rack_cores_;       // by rack, that are known
+  std::map<std::uint32_t, std::vector<CoreRoute>> routes_;  // by rack, that has other cores
   std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs_;
 };
 

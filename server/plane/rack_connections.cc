@@ -1,6 +1,7 @@
 #include "server/plane/rack_connections.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "common/transport/verbs/device/gid.h"
@@ -8,6 +9,7 @@
 namespace phub::server {
 namespace {
 
+constexpr std::uint32_t kCoresMax = 4096;   // of a server, as in ServerConfig
 constexpr std::ptrdiff_t kSubnetBytes = 8;  // of a GID of InfiniBand
 
 Status gone() { return {Code::kNotFound, "the job is not here any more"}; }
@@ -36,9 +38,23 @@ client::DataTarget RackConnections::data_target(const RackTarget& target) const 
           .congestion_control = congestion_control_};
 }
 
+Status RackConnections::know(std::uint64_t job_id, std::uint32_t rack, std::uint32_t cores) {
+  const PlaneJobs::Pointer job = jobs_.find(job_id);
+  if (!job) return gone();
+  const RackPlace& place = job->layout().rack;
+  if (cores == 0 || cores > kCoresMax || rack >= place.racks() || rack == place.own()) {
+    return {Code::kInvalidArgument, "no such rack of the job, or its server says " +
+                                        std::to_string(cores) + " cores: 1 to " +
+                                        std::to_string(kCoresMax) + " are possible"};
+  }
+  return job->know_rack(rack, cores);
+}
+
 Status RackConnections::connect(const RackTarget& target) {
   const PlaneJobs::Pointer job = jobs_.find(target.job_id);
   if (!job) return gone();
+  const CoreRoute* const route = job->route_to(target.rack, target.core);
+  if (route != nullptr) return connect_peers(*job, target, *route);
   if (target.transport == "shm") return connect_shm(*job, target);
   return target.transport == "verbs" ? connect_verbs(*job, target) : connect_tcp(*job, target);
 }
@@ -71,6 +87,28 @@ Status RackConnections::connect_tcp(PlaneJob& job, const RackTarget& target) {
   });
 }
 
+Status RackConnections::connect_peers(PlaneJob& job, const RackTarget& target,
+                                      const CoreRoute& route) {
+  if (target.transport != "tcp") {
+    return {Code::kFailedPrecondition,
+            "the server there has another number of cores, which needs tcp"};
+  }
+  for (std::uint32_t peer = 0; peer < route.peers.size(); ++peer) {
+    client::DataTarget to = data_target(target);
+    to.core = route.peers[peer].core;
+    to.stream = route.peers[peer].stream;
+    PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, client::open_tcp(to));
+    RackAbove core = above(target);
+    core.route = &route;
+    core.peer = peer;
+    PHUB_RETURN_IF_ERROR(while_there(job, [&] {
+      return cores_.cores()[target.core]->attachments().connect_rack(on_core(job, target), core,
+                                                                     std::move(stream));
+    }));
+  }
+  return {};
+}
+
 // The other server maps the sums, and insists on all of their pages.
 Status RackConnections::connect_shm(PlaneJob& job, const RackTarget& target) {
   SharedMemory& sums = *job.memory().rack_sums;
@@ -79,10 +117,11 @@ Status RackConnections::connect_shm(PlaneJob& job, const RackTarget& target) {
   PHUB_ASSIGN_OR_RETURN(transport::ShmConnection connection,
                         client::open_shm(data_target(target), sums, capacity));
   const std::size_t there = connection.peer_memory->size();
-  const std::size_t here = job.memory().published->size();
+  const std::size_t here = job.memory().rack_replies().size();
   if (there != here) {
-    return {Code::kInvalidArgument, "it shares " + std::to_string(there) +
-                                        " bytes of parameters, here are " + std::to_string(here)};
+    return {Code::kInvalidArgument, "it replies from " + std::to_string(there) +
+                                        " bytes of memory, this server from " +
+                                        std::to_string(here)};
   }
   return while_there(job, [&] {
     job.shm.keep(connection);

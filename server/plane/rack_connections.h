@@ -16,7 +16,8 @@ class RackConnections {
                   const transport::CongestionControl& congestion_control)
       : cores_(cores), jobs_(jobs), congestion_control_(congestion_control) {}
 
-  // These two: see DataPlane.
+  // These three: see DataPlane.
+  Status know(std::uint64_t job_id, std::uint32_t rack, std::uint32_t cores);
   Status connect(const RackTarget& target);
   Status reaches(const client::RdmaPort& peer, std::uint32_t core) const;
 
@@ -25,6 +26,7 @@ class RackConnections {
   Status connect_shm(PlaneJob& job, const RackTarget& target);
   Status connect_verbs(PlaneJob& job, const RackTarget& target);
   Result<transport::VerbsConnection> prepare(PlaneJob& job, const RackTarget& target);
+  Status connect_peers(PlaneJob& job, const RackTarget& target, const CoreRoute& route);
   client::DataTarget data_target(const RackTarget& target) const;
 
   const CoreSet& cores_;

@@ -45,9 +45,13 @@ void WorkerAdmission::admit(Candidate candidate, Done done) {
 // candidate's.
 Result<bool> WorkerAdmission::take_place(PlaneJob& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
-  const bool is_worker = hello.worker < job.layout().workers;  // a rack has one stream to a core
-  const bool is_stream = hello.kind == transport::Kind::kTcp && is_worker &&
-                         (job.layout().tcp_streams > 1 || hello.channel_capacity > 0);
+  // A rack with as many cores has one stream to a core.
+  const bool is_worker = hello.worker < job.layout().workers;
+  const bool has_streams = is_worker ? job.layout().tcp_streams > 1 || hello.channel_capacity > 0
+                                     : hello.core < job.on_cores().size() &&
+                                           hello.worker < seats(job.layout()) &&
+                                           job.route_of(hello.worker, hello.core) != nullptr;
+  const bool is_stream = hello.kind == transport::Kind::kTcp && has_streams;
   if (!is_stream) {
     PHUB_RETURN_IF_ERROR(job.take_place(hello.worker, hello.core));
     return true;
@@ -81,9 +85,13 @@ Result<Admitted> WorkerAdmission::admit(PlaneJob& job, Candidate& candidate) {
 Result<Admitted> WorkerAdmission::connect(PlaneJob& job, Candidate& candidate) {
   const JobLayout& layout = job.layout();
   const bool is_rack = candidate.hello.worker >= layout.workers;
-  if (is_rack && combines_sums(layout) && candidate.hello.kind != transport::Kind::kTcp) {
+  if (is_rack && layout.rack_local.goes_on() && candidate.hello.kind != transport::Kind::kTcp) {
+    return Status(Code::kInvalidArgument, "with rack_rounds racks are joined by tcp only");
+  }
+  if (candidate.hello.kind != transport::Kind::kTcp &&
+      job.route_of(candidate.hello.worker, candidate.hello.core) != nullptr) {
     return Status(Code::kInvalidArgument,
-                  "with rack_compress or rack_local_steps racks are joined by tcp only");
+                  "racks whose servers have not as many cores are joined by tcp only");
   }
   switch (candidate.hello.kind) {
     case transport::Kind::kShm:
@@ -114,6 +122,12 @@ Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidat
       job.on_cores()[hello.core].get(), hello.worker, std::move(connection),
       job.shm.line(hello.worker, hello.core), job.shm.window_layout(hello.worker, hello.core)));
   Admitted admitted;
+  if (hello.worker >= job.layout().workers) {
+    SharedMemory& replies = job.memory().rack_replies();
+    admitted.memory_bytes = replies.size();
+    PHUB_ASSIGN_OR_RETURN(admitted.memory_fd, replies.share_read_only());
+    return admitted;
+  }
   admitted.memory_bytes = job.memory().published->size();
   admitted.memory_fd = UniqueFd(::fcntl(job.memory().published_fd.get(), F_DUPFD_CLOEXEC, 0));
   return admitted;
@@ -133,7 +147,8 @@ Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& ca
     PHUB_ASSIGN_OR_RETURN(auto stream, stream_of(std::move(arrived.socket), arrived.keys));
     streams.push_back(std::move(stream));
   }
-  PHUB_RETURN_IF_ERROR(attachments.connect_tcp(on_core, hello.worker, std::move(streams)));
+  PHUB_RETURN_IF_ERROR(attachments.connect_tcp(on_core, hello.worker, std::move(streams),
+                                               job.route_of(hello.worker, hello.core)));
   return Admitted();
 }
 

@@ -49,6 +49,23 @@ Status over_there(const std::string& rack, const std::string& reason) {
   return {Code::kAborted, fmt::format("rack {}: {}", rack, why)};
 }
 
+// Whether a configured transport can carry the sums of such a job between such servers.
+Status check_transport(const std::string& transport, bool goes_on, std::uint32_t own_cores,
+                       std::uint32_t their_cores) {
+  if (transport == "auto" || transport == "tcp") return {};
+  if (own_cores != their_cores) {
+    return {Code::kFailedPrecondition,
+            fmt::format("rack_transport: {} is for servers with as many cores, and this one has "
+                        "{}, that one {}; set it to tcp or auto, or `cores` alike",
+                        transport, own_cores, their_cores)};
+  }
+  if (!goes_on) return {};
+  return {Code::kFailedPrecondition,
+          fmt::format("rack_transport: {} has no place for replies at different times, and this "
+                      "job has rack_rounds; set it to tcp or auto, or leave rack_rounds out",
+                      transport)};
+}
+
 }  // namespace
 
 Uplink::Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts)
@@ -150,7 +167,7 @@ Status Uplink::join_once(Other& other) {
   PHUB_ASSIGN_OR_RETURN(other.joined,
                         other.server->join_as_rack(*job_.spec, self, call_timeout() + more));
   begin_pulse(other);
-  return {};
+  return parts_.data_plane.know_rack(job_id_, other.rack, other.joined.cores);
 }
 
 // A pulse asks at least every second: how the job goes there is news here.
@@ -189,15 +206,11 @@ Status Uplink::choose_way(Other& other) const {
   const client::VerbsReach reach = [this](const client::RdmaPort& peer, std::uint32_t core) {
     return parts_.data_plane.reaches(peer, core);
   };
-  const bool is_compressed = job_.spec->rack_compress.is_on() || job_.spec->rack_local.is_on();
-  if (is_compressed && options_.transport != "auto" && options_.transport != "tcp") {
-    return {Code::kFailedPrecondition,
-            fmt::format("rack_transport: {} carries whole sums only, and this job has "
-                        "rack_compress; set it to tcp or auto, or leave rack_compress out",
-                        options_.transport)};
-  }
-  auto way =
-      client::choose_transport(is_compressed ? "tcp" : options_.transport, other.joined, reach);
+  const std::uint32_t own_cores = job_.cores_per_server[job_.server_index];
+  PHUB_RETURN_IF_ERROR(
+      check_transport(options_.transport, goes_on_, own_cores, other.joined.cores));
+  const bool needs_tcp = goes_on_ || own_cores != other.joined.cores;
+  auto way = client::choose_transport(needs_tcp ? "tcp" : options_.transport, other.joined, reach);
   if (!way) return way.error().with_context("rack_transport");
   if (parts_.data_plane.encrypts_tcp() && !client::check_encryption(*way, other.joined).ok()) {
     return {Code::kFailedPrecondition,
@@ -227,20 +240,29 @@ Status Uplink::connect_core(const Other& other, std::uint32_t core) {
 Status Uplink::make_ready(Other& other) {
   const std::vector<std::uint32_t>& cores = job_.cores_per_server;
   const std::size_t all = std::accumulate(cores.begin(), cores.end(), std::size_t{0});
-  const auto end = Clock::now() + kReadyTimeout;
+  auto end = Clock::now() + kReadyTimeout;
+  std::string delay;
   while (!state_.is_closed()) {
     const Status ready = other.server->ready(cores, std::vector<std::uint64_t>(all),
-                                             job_.server_index, job_.plan_hash, call_timeout());
+                                             job_.server_index, job_.racks_hash, call_timeout());
     if (ready.ok()) {
-      const Status same = compare_rounds(job_, other.server->rounds_before());
+      const Status same = compare_rounds(job_, other.server->before().rounds);
       return same.ok() ? same : named(other, same);
     }
     // kAborted also where an earlier call came behind this one, and took its place.
     const bool is_late = ready.code() == Code::kDeadlineExceeded ||
                          ready.code() == Code::kUnavailable ||
                          (ready.code() == Code::kAborted && still_runs(other));
-    if (!is_late || Clock::now() > end) return reason_of(other, ready);
+    const bool is_early = ready.code() == Code::kUnavailable;  // its workers are to come
+    if (!is_late || (!is_early && Clock::now() > end)) return reason_of(other, ready);
     PHUB_RETURN_IF_ERROR(look());
+    if (!is_early) continue;
+    end = Clock::now() + kReadyTimeout;
+    const Status why = named(other, ready);
+    if (std::exchange(delay, why.message()) != why.message()) {
+      parts_.events.on_delayed(job_.job_id, printable(why.message(), kReasonCharsMax));
+    }
+    state_.wait_for(kJoinPause);
   }
   return {};
 }

@@ -59,7 +59,7 @@ class Uplink {
   std::vector<LinkedServer> linked() const { return state_.linked(); }
 
  private:
-  // Another rack, by its server that has this one's place.
+  // Another rack, by its server that has this one's place; it may have other cores.
   struct Other {
     std::uint32_t rack = 0;
     std::string name;

@@ -20,6 +20,15 @@ grpc::ServerUnaryReactor* finished(grpc::CallbackServerContext& context, const S
   return reactor;
 }
 
+void fill(const SampleLedger& samples, control::ReadyReply& reply) {
+  if (!samples.is_known()) return;
+  control::SampleLedger& message = *reply.mutable_samples();
+  message.set_samples(samples.samples);
+  message.set_seed(samples.seed);
+  message.set_round(samples.round);
+  message.set_used(samples.used);
+}
+
 }  // namespace
 
 // A start that waits: answered by the table, or given up when its caller goes away.
@@ -70,6 +79,7 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
                              [this, id = identity.job_id, reply, reactor](const Status& status) {
                                if (status.ok()) {
                                  reply->set_rounds_before(table_.views.rounds_before(id));
+                                 fill(table_.views.samples_before(id), *reply);
                                }
                                reactor->Finish(to_grpc(status));
                              });
@@ -132,6 +142,19 @@ grpc::ServerUnaryReactor* RendezvousService::Leave(grpc::CallbackServerContext* 
   const Result<Identity> identity = identity_from(*request);
   const std::string reason = printable(request->reason(), kReasonCharsMax);
   return finished(*context, identity ? table_.members.leave(*identity, reason) : identity.error());
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Samples(grpc::CallbackServerContext* context,
+                                                     const control::SamplesRequest* request,
+                                                     control::SamplesReply* /*reply*/) {
+  const Result<Identity> identity = identity_from(*request);
+  if (!identity) return finished(*context, identity.error());
+  const control::SampleLedger& said = request->ledger();
+  return finished(*context, table_.note_samples(*identity, {.samples = said.samples(),
+                                                            .seed = said.seed(),
+                                                            .round = said.round(),
+                                                            .used = said.used(),
+                                                            .per_round = said.per_round()}));
 }
 
 bool RendezvousService::audits_refusal() {

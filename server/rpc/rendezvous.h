@@ -65,6 +65,9 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext* context,
                                   const control::LeaveRequest* request,
                                   control::LeaveReply* reply) override;
+  grpc::ServerUnaryReactor* Samples(grpc::CallbackServerContext* context,
+                                    const control::SamplesRequest* request,
+                                    control::SamplesReply* reply) override;
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
                                      const control::SnapshotRequest* request,
                                      control::TakeReply* reply) override;

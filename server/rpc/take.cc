@@ -46,6 +46,7 @@ Status SnapshotCall::begin() {
   taking_ = snapshotter_->begin({.job_id = job.id,
                                  .label = to_string(name_of(job)),
                                  .spec = job.spec,
+                                 .samples = [this] { return table_.views.samples(job_id_); },
                                  .tenant = admitted_.tenant,
                                  .plan = admitted_.plan,
                                  .server_index = admitted_.server_index,

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -31,7 +32,20 @@ class ArrivalQueue {
  public:
   explicit ArrivalQueue(std::size_t capacity)
       : mask_(std::bit_ceil(capacity) - 1),
+        capacity_(capacity),
         arrivals_(std::make_unique_for_overwrite<Arrival[]>(mask_ + 1)) {}
+
+  // Room for so many more. Allocates, in set-up.
+  void grow(std::size_t more) {
+    ArrivalQueue larger(capacity_ + more);
+    while (!empty()) larger.push(pop());
+    head_ = larger.head_;
+    tail_ = larger.tail_;
+    mask_ = larger.mask_;
+    capacity_ = larger.capacity_;
+    arrivals_ = std::move(larger.arrivals_);
+    length_.store(tail_ - head_, std::memory_order_relaxed);
+  }
 
   bool empty() const { return head_ == tail_; }
   std::size_t size() const { return static_cast<std::size_t>(tail_ - head_); }
@@ -55,6 +69,7 @@ class ArrivalQueue {
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
   std::uint64_t mask_;
+  std::size_t capacity_;
   std::unique_ptr<Arrival[]> arrivals_;  // NOLINT(*-avoid-c-arrays): not initialised, on purpose
   std::atomic<std::uint64_t> length_{0};
 };

@@ -17,6 +17,9 @@ namespace phub::server {
 namespace {
 
 constexpr const char* kFormat = "phub-snapshot";
+constexpr const char* kSamples = "samples";
+constexpr const char* kSamplesSeed = "samples_seed";
+constexpr const char* kSamplesUsed = "samples_used";
 constexpr const char* kRackRest = ".rack_rest";
 constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kElementsAtOnce = std::size_t{1} << 18;  // 1 MiB
@@ -113,6 +116,12 @@ Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, co
   if (plan.core_chunks.size() > 1) {
     parts.metadata["core_load_bytes"] = fmt::format("{}", fmt::join(head.core_load_bytes, ","));
   }
+  const std::uint64_t rounds = head.round - 1;  // of gradients
+  if (head.samples.knows(rounds)) {
+    parts.metadata[kSamples] = std::to_string(head.samples.samples);
+    parts.metadata[kSamplesSeed] = std::to_string(head.samples.seed);
+    parts.metadata[kSamplesUsed] = std::to_string(head.samples.used_after(rounds));
+  }
   const std::uint64_t left_out = copy == nullptr ? head.left_out : copy->left_out();
   if (left_out > 0) parts.metadata["left_out"] = std::to_string(left_out);
   SnapshotDigest digest;
@@ -140,6 +149,13 @@ std::optional<std::uint64_t> number_of(const std::string& text) {
   const auto parsed = std::from_chars(text.data(), end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   return number;
+}
+
+Result<std::uint64_t> number_in(const TensorMetadata& metadata, const std::string& key) {
+  PHUB_ASSIGN_OR_RETURN(const std::string text, text_in(metadata, key));
+  const std::optional<std::uint64_t> number = number_of(text);
+  if (number) return *number;
+  return Status(Code::kDataLoss, "its " + key + " is \"" + text + "\", no number");
 }
 
 Result<std::vector<std::uint64_t>> numbers_of(const std::string& text) {
@@ -201,6 +217,9 @@ Result<std::uint64_t> snapshot_bytes(const SnapshotHead& head, const Plan& plan,
   const bool may_leave_out =
       head.spec.loss_scale.kind == LossScaling::kVoted || head.spec.clip_norm > 0.0F;
   if (may_leave_out) longest.left_out = kNumberMax;
+  // Workers may say what they use while the copy is made.
+  longest.samples = {
+      .samples = kNumberMax, .seed = kNumberMax, .round = kNumberMax - 1, .used = kNumberMax};
   longest.core_load_bytes.assign(plan.core_chunks[server_index].size(), kNumberMax);
   PHUB_ASSIGN_OR_RETURN(const SnapshotParts parts, parts_of(longest, nullptr, plan, server_index));
   return safetensors_bytes(parts.tensors, parts.metadata);
@@ -238,6 +257,14 @@ Result<SnapshotHead> head_of(const TensorMetadata& metadata) {
   if (const auto load = metadata.find("core_load_bytes"); load != metadata.end()) {
     PHUB_ASSIGN_OR_RETURN(head.core_load_bytes, numbers_of(load->second));
   }
+  if (metadata.contains(kSamples)) {
+    PHUB_ASSIGN_OR_RETURN(head.samples.samples, number_in(metadata, kSamples));
+    PHUB_ASSIGN_OR_RETURN(head.samples.seed, number_in(metadata, kSamplesSeed));
+    PHUB_ASSIGN_OR_RETURN(head.samples.used, number_in(metadata, kSamplesUsed));
+    head.samples.round = head.round - 1;
+    const Status sense = check(head.samples);
+    if (!sense.ok()) return Status(Code::kDataLoss, "its " + sense.message());
+  }
   return head;
 }
 
@@ -252,6 +279,7 @@ Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
   PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, arrays));
   copy->round = head.round;
   copy->note_left_out(head.left_out);
+  copy->samples = head.samples;
   PHUB_ASSIGN_OR_RETURN(const SnapshotParts wanted, parts_of(head, nullptr, plan, server_index));
   std::unordered_map<std::string_view, const TensorEntry*> there;
   for (const TensorEntry& tensor : file.tensors()) there[tensor.name] = &tensor;

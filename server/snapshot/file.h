@@ -6,10 +6,11 @@
 //
 // A server that holds only a part of a key writes "KEY[FROM:TO]" for each run of elements. The
 // metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, created
-// (UTC), of several servers core_load_bytes, where votes left out rounds their number as left_out,
-// and sha256. Version 2: sha256 is over "NAME=BYTES:"
-// and the text of all other metadata in order of their names, then over "NAME:ELEMENTS;" and the
-// data of each tensor in order. Version 1, which is still read, covered the tensors alone.
+// (UTC), where workers said so what the rounds used of the job's samples (samples, samples_seed,
+// samples_used), of several servers core_load_bytes, where votes left out rounds their number as
+// left_out, and sha256. Version 2: sha256 is over "NAME=BYTES:" and the text of all other metadata
+// in order of their names, then over "NAME:ELEMENTS;" and the data of each tensor in order. Version
+// 1, which is still read, covered the tensors alone.
 //
 // Pure functions but for reading; any thread.
 #pragma once
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "common/job/spec.h"
+#include "common/samples/ledger.h"
 #include "common/tensors/safetensors.h"
 #include "server/plane/data_plane.h"
 
@@ -34,6 +36,8 @@ struct SnapshotHead {
   // What this server's part of the plan was made with, by core, if there are other servers: a plan
   // of the restored job that is made with it has the same chunks here. Else empty.
   std::vector<std::uint64_t> core_load_bytes = {};
+  // What the job's rounds use of its samples. Of a file: `used` when this round is over.
+  SampleLedger samples = {};
 };
 
 // What is written. The tensors' values are the copy's, which outlives this.

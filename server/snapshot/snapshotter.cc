@@ -40,7 +40,8 @@ Result<std::optional<TakenSnapshot>> SnapshotUnderWay::step() {
 
 Result<TakenSnapshot> SnapshotUnderWay::write(const CopiedJob& copied) const {
   TakenSnapshot taken{.info = {}, .pause_seconds = copied.pause_seconds};
-  PHUB_ASSIGN_OR_RETURN(taken.info, store_.write(*order_.spec, copied, order_.asked_by));
+  const SampleLedger samples = order_.samples ? order_.samples() : SampleLedger();
+  PHUB_ASSIGN_OR_RETURN(taken.info, store_.write(*order_.spec, copied, order_.asked_by, samples));
   taken.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   spdlog::info("event=snapshot job={} id={} round={} bytes={} pause_ms={:.1f} file={}",
                log_value(order_.label), order_.job_id, taken.info.round, taken.info.bytes,

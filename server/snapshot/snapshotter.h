@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ struct SnapshotOrder {
   std::uint64_t job_id = 0;
   std::string label;  // names the job in messages
   std::shared_ptr<const JobSpec> spec;
+  // What its rounds use of its samples, when the copy is whole; empty: that is not known.
+  std::function<SampleLedger()> samples = {};
   Tenant tenant;
   std::shared_ptr<const Plan> plan = {};  // null: the job has none yet, and copying it fails
   std::uint32_t server_index = 0;

@@ -161,13 +161,14 @@ std::uint64_t SnapshotStore::bytes_of(const Tenant& tenant) const {
 }
 
 Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& copied,
-                                          Asker asked_by) {
+                                          Asker asked_by, const SampleLedger& samples) {
   const SnapshotHead head{.spec = spec,
                           .tenant = copied.layout.tenant,
                           .round = copied.copy->round,
                           .created = now_utc(),
                           .sha256 = {},
-                          .core_load_bytes = copied.layout.core_load_bytes};
+                          .core_load_bytes = copied.layout.core_load_bytes,
+                          .samples = samples};
   PHUB_ASSIGN_OR_RETURN(
       const SnapshotParts parts,
       snapshot_parts(head, *copied.copy, *copied.layout.plan, copied.layout.server_index));

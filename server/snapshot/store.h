@@ -60,7 +60,8 @@ class SnapshotStore {
 
   // REQUIRES: it was admitted. Writers do not wait for each other.
   Result<SnapshotInfo> write(const JobSpec& spec, const CopiedJob& copied,
-                             Asker asked_by = Asker::kAdministrator);
+                             Asker asked_by = Asker::kAdministrator,
+                             const SampleLedger& samples = {});
 
   const std::string& folder() const { return options_.folder; }
 

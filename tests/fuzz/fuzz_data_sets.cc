@@ -39,9 +39,9 @@ void check(const phub::Result<phub::data::Datasets>& sets) {
     return;
   }
   for (const auto* set : {&sets->train, &sets->test}) {
-    if (set->pixels.size() != set->images() * set->image_bytes()) std::abort();
+    if (set->pixels.size() != set->images() * set->facts.image_bytes()) std::abort();
     for (const std::uint16_t label : set->labels) {
-      if (label >= set->classes) std::abort();
+      if (label >= set->facts.classes) std::abort();
     }
   }
 }

@@ -1,5 +1,5 @@
-// A random job that the table of contradictions takes, what its workers push, and on which servers.
-// A seed decides all of it.
+// A random job that the table of contradictions takes, what its workers push, and on which servers:
+// racks have other numbers of cores. A seed decides all of it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,11 @@ namespace phub::testing {
 struct RandomJob {
   std::uint64_t seed = 0;
   JobSpec spec;
-  std::uint32_t servers = 1;  // of each rack
-  std::uint32_t cores = 1;    // of each server
+  std::uint32_t servers = 1;      // of each rack
+  std::uint32_t cores = 1;        // of each server
+  std::uint32_t other_cores = 1;  // of the second rack's
   std::string transport = "tcp";
+  std::string rack_transport = "tcp";
   std::uint32_t rounds = 4;  // after the initial one
 
   bool is_ordered() const { return spec.rounds.waits_for_all(); }
@@ -119,7 +121,11 @@ inline RandomJob random_job(std::uint64_t seed) {
   job.servers = job.spec.rounds.hogwild ? 1 : 1 + pick(2);
   job.cores = 1 + pick(2);
   job.rounds = 3 + pick(3);
+  job.other_cores = 1 + pick(3);
   if (job.spec.rounds.hogwild || (job.spec.tcp_streams == 1 && pick(2) == 0)) job.transport = "shm";
+  // Racks that do not wait for each other are joined by tcp.
+  const bool has_tcp_alone = job.spec.rack_local.goes_on() || job.other_cores != job.cores;
+  if (!has_tcp_alone && pick(2) == 0) job.rack_transport = "shm";
   return job;
 }
 

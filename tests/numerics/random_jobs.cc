@@ -24,10 +24,13 @@ class Places {
  public:
   const JoinedServers& of(const RandomJob& job) {
     const bool spans = !job.spec.racks.empty();
-    auto& place = places_[{spans, job.servers, job.cores}];
+    auto& place = places_[{spans ? job.rack_transport : "", job.servers, job.cores,
+                           spans ? job.other_cores : 0}];
     if (place == nullptr) {
-      JoinedServersOptions options{.transport = "tcp", .servers = job.servers, .cores = job.cores};
+      JoinedServersOptions options{
+          .transport = job.rack_transport, .servers = job.servers, .cores = job.cores};
       options.racks = spans ? 2 : 1;
+      if (spans) options.cores_of = {job.cores, job.other_cores};
       options.names = spans ? std::vector<std::string>{"site1/a", "site2/b"}
                             : std::vector<std::string>{"alone"};
       place = std::make_unique<JoinedServers>(options);
@@ -36,7 +39,9 @@ class Places {
   }
 
  private:
-  std::map<std::tuple<bool, std::uint32_t, std::uint32_t>, std::unique_ptr<JoinedServers>> places_;
+  std::map<std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t>,
+           std::unique_ptr<JoinedServers>>
+      places_;
 };
 
 template <typename Value>
@@ -121,6 +126,7 @@ Status push_round(Client& client, const RandomJob& job, std::uint32_t round) {
   const std::uint32_t worker = client.worker_index();
   const double scale = job.scale(round, worker);
   fill(client, job, [&](std::uint64_t i) { return scale * job.pushed(worker, i, round); });
+  if (job.votes()) PHUB_RETURN_IF_ERROR(client.set_loss_scale(job.scale(round, worker)));
   for (KeyId key = static_cast<KeyId>(job.spec.keys.size()); key-- > 0;) {
     PHUB_RETURN_IF_ERROR(client.push(key));
   }

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "worker/data/loader.h"
+#include "worker/data/dataset.h"
+#include "worker/data/feed/order.h"
 #include "worker/nn/models/models.h"
 #include "worker/nn/network.h"
 #include "worker/nn/onednn/backend.h"
@@ -51,11 +52,13 @@ class TrainingWorker {
     PHUB_ASSIGN_OR_RETURN(worker->backend_, nn::make_onednn_backend({}));
     PHUB_ASSIGN_OR_RETURN(worker->network_, nn::Network::create(nn::lenet(10), *worker->backend_,
                                                                 {.batch = options.batch}));
-    PHUB_ASSIGN_OR_RETURN(worker->loader_,
-                          data::Loader::create(data.train, {.batch = options.batch,
-                                                            .workers = options.workers,
-                                                            .worker_index = options.worker_index,
-                                                            .shift_pixels = 2}));
+    worker->train_ = data::images_of(data.train);
+    worker->test_ = data::images_of(data.test);
+    worker->order_ = std::make_unique<data::TrainingOrder>(
+        data.train.images(), data::TrainingOptions{.batch = options.batch,
+                                                   .workers = options.workers,
+                                                   .worker_index = options.worker_index,
+                                                   .shift_pixels = 2});
     nn::Network& network = *worker->network_;
     std::vector<nn::Binding> bindings;
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
@@ -65,7 +68,7 @@ class TrainingWorker {
     PHUB_RETURN_IF_ERROR(network.bind(bindings));
     PHUB_RETURN_IF_ERROR(exchange.initialise());
     worker->trainer_ = std::make_unique<Trainer>(
-        TrainerParts{network, exchange, *worker->loader_, data.test},
+        TrainerParts{network, exchange, *worker->train_, *worker->order_, *worker->test_},
         TrainerOptions{.schedule = {.learning_rate = 0.02F, .warmup_steps = 10}, .momentum = 0.9F});
     return worker;
   }
@@ -90,7 +93,8 @@ class TrainingWorker {
   GradientExchange& exchange_;
   std::unique_ptr<nn::Backend> backend_;
   std::unique_ptr<nn::Network> network_;
-  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<data::Images> train_, test_;
+  std::unique_ptr<data::TrainingOrder> order_;
   std::unique_ptr<Trainer> trainer_;
 };
 

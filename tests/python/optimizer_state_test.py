@@ -71,7 +71,8 @@ def scaled(folder, kind, mode):
     """In step 2 one gradient of rank 1 is infinite: nobody makes the step, and both halve the scale."""
     model = cases.make()
     overlap = {"model": model} if mode == "overlap" else {}
-    optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, loss_scaling="voted", **overlap)
+    encoded = {"encoding": "int8"} if mode == "encoded" else {}
+    optimizer = phub.torch.Optimizer(model.named_parameters(), rule="sgd", lr=RATE, loss_scaling="voted", **overlap, **encoded)
     scaler = scaler_of(kind)
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -95,13 +96,14 @@ class ScalingTest(unittest.TestCase):
                 for p in model.parameters():
                     p.sub_(RATE * p.grad)
         for kind in KINDS:
-            for mode in ("waits in step", "overlap"):
+            for mode in ("waits in step", "overlap", "encoded"):
                 with self.subTest(kind, mode=mode):
                     folder = temporary_folder(self)
                     for status, _, error in together(self, scaled, folder, kind, mode):
                         self.assertEqual(status, 0, error)
                     cases.same_bits(self, cases.kept(folder, 0), cases.kept(folder, 1))
-                    cases.close(self, cases.kept(folder, 0), [p.detach() for p in model.parameters()], 2e-6)
+                    cases.close(self, cases.kept(folder, 0), [p.detach() for p in model.parameters()],
+                                1e-3 if mode == "encoded" else 2e-6)  # the last residual
 
     def test_a_job_that_votes_wants_a_scaler(self):
         server = Server(cores=1)

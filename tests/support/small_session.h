@@ -10,12 +10,11 @@
 namespace phub::testing {
 
 inline train::SessionOptions small_session() {
-  return {
-      .executor = {.batch = 8},
-      .data = {.format = train::DataFormat::kSynthetic, .synthetic_images = 64, .shift_pixels = 1},
-      .update = {.momentum = 0.9F,
-                 .schedule = {.kind = train::ScheduleKind::kConstant, .learning_rate = 0.01F}},
-      .epochs = 2};
+  return {.executor = {.batch = 8},
+          .data = {.format = DataFormat::kSynthetic, .synthetic_images = 64, .shift_pixels = 1},
+          .update = {.momentum = 0.9F,
+                     .schedule = {.kind = train::ScheduleKind::kConstant, .learning_rate = 0.01F}},
+          .epochs = 2};
 }
 
 // Stops after `stop_after` steps.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/cli/options/exit_status.h"
 #include "worker/cli/options/run_options.h"
 
 namespace phub {
@@ -12,6 +13,7 @@ Result<CheckpointUse> use_of_checkpoint(const WorkerConfig& config, const RunArg
   if (!network) return network.error().with_context("model");
   CheckpointUse use{.path = path.empty() ? config.train().checkpoint() : path,
                     .options = session_of(config, std::move(*network), false)};
+  use.options.note = print_note;
   if (use.path.empty()) {
     return Status(Code::kInvalidArgument,
                   "--checkpoint: is missing, and the configuration has no train.checkpoint: give "

@@ -29,6 +29,9 @@ Command add_bench_command(CLI::App& app);
 // implementations of convolutions on a CPU.
 Command add_tune_command(CLI::App& app);
 
+// Looks at, checks, packs and measures data sets.
+Command add_data_command(CLI::App& app);
+
 // Examples of train, for the program's help too.
 extern const char* const kTrainExamples;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -9,14 +10,21 @@
 #include <string>
 #include <vector>
 
+#include "common/base/whole_file.h"
 #include "worker/cli/checkpoint_use.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/options/run_arguments.h"
+#include "worker/data/dataset.h"
+#include "worker/data/encoded/view.h"
+#include "worker/data/formats/sample_set.h"
+#include "worker/data/images/decoder.h"
 #include "worker/data/netpbm.h"
 #include "worker/train/evaluation.h"
 
 namespace phub {
 namespace {
+
+constexpr std::size_t kReadAtOnce = 1U << 16U;
 
 struct PredictArguments {
   RunArguments run;
@@ -31,11 +39,12 @@ Examples:
   What a trained network takes a picture for:
     phub-worker predict configs/mnist.textproto digit.pgm \
         --checkpoint model.safetensors
-  A PNG file, made what the network takes (ImageMagick):
-    magick photo.png -colorspace gray -resize '28x28!' digit.pgm
+  A photograph, by a network that was trained on image files:
+    phub-worker predict train.textproto photo.jpg
 
-Images are binary PGM (grey) or PPM (colours) files with 8 bits a channel, of
-the size and channels that the model takes; they are normalised as the
+JPEG and PNG files may have any size: the network sees their centre, as it sees
+test images. Binary PGM (grey) and PPM (colours) files with 8 bits a channel have
+the size and channels that the model takes. All are normalised as the
 configuration's data is. One line for each image: its file, and the classes that
 are likeliest, by their numbers, with the softmax of the logits.
 
@@ -45,25 +54,70 @@ std::string describe(std::uint32_t channels, std::uint32_t height, std::uint32_t
   return fmt::format("{} x {} x {}", channels, height, width);
 }
 
-Result<data::Dataset> load_images(const std::vector<std::string>& files,
-                                  const data::Dataset& like) {
-  data::Dataset images = like;
-  images.pixels.clear();
-  images.labels.assign(files.size(), 0);  // of no use
-  for (const std::string& file : files) {
-    PHUB_ASSIGN_OR_RETURN(const data::Image image, data::read_netpbm(file));
-    if (image.channels != like.channels || image.height != like.height ||
-        image.width != like.width) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("{}: has {} channels, rows and columns, and the model takes {}: "
-                                "resize it, and give {}",
-                                file, describe(image.channels, image.height, image.width),
-                                describe(like.channels, like.height, like.width),
-                                like.channels == 1 ? "a PGM file" : "a PPM file"));
-    }
-    images.pixels.insert(images.pixels.end(), image.pixels.begin(), image.pixels.end());
+Result<std::vector<std::uint8_t>> netpbm_pixels(const std::string& file,
+                                                const data::ImageFacts& like) {
+  PHUB_ASSIGN_OR_RETURN(data::NetpbmImage image, data::read_netpbm(file));
+  if (image.channels == like.channels && image.height == like.height && image.width == like.width) {
+    return std::move(image.pixels);
   }
-  return images;
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: has {} channels, rows and columns, and the model takes {}: "
+                            "resize it, and give {}",
+                            file, describe(image.channels, image.height, image.width),
+                            describe(like.channels, like.height, like.width),
+                            like.channels == 1 ? "a PGM file" : "a PPM file"));
+}
+
+// Decodes a JPEG or PNG file. Errors do not name it.
+Result<std::vector<std::uint8_t>> decoded_pixels(std::span<const std::uint8_t> bytes,
+                                                 const data::ImageFacts& like,
+                                                 const data::ViewOptions& view) {
+  data::Decoder decoder;
+  std::vector<std::uint8_t> pixels(like.image_bytes());
+  const data::ImageSize out{like.width, like.height};
+  PHUB_ASSIGN_OR_RETURN(const data::ImageSize size, decoder.measure(bytes));
+  PHUB_RETURN_IF_ERROR(
+      decoder.decode(bytes, data::test_window(view, size, out), like.channels, out, pixels));
+  return pixels;
+}
+
+Result<std::vector<std::uint8_t>> pixels_of(const std::string& path, const data::ImageFacts& like,
+                                            const data::ViewOptions& view) {
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(path));
+  std::vector<std::uint8_t> bytes(1);
+  std::ifstream file(path, std::ios::binary);
+  while (file && bytes.size() <= data::kMaxSampleBytes) {
+    const std::size_t have = bytes.size() - 1;
+    bytes.resize(have + kReadAtOnce + 1);
+    file.read(reinterpret_cast<char*>(bytes.data() + have), kReadAtOnce);
+    bytes.resize(have + static_cast<std::size_t>(file.gcount()) + 1);
+  }
+  bytes.pop_back();
+  if (bytes.size() > data::kMaxSampleBytes) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: has more than {} bytes; give a smaller image", path,
+                              data::kMaxSampleBytes));
+  }
+  const bool is_netpbm = bytes.size() < 2 || bytes[0] == 'P';
+  if (is_netpbm) return netpbm_pixels(path, like);
+  auto pixels = decoded_pixels(bytes, like, view);
+  if (!pixels) return pixels.error().with_context(path);
+  return pixels;
+}
+
+Result<std::unique_ptr<data::Images>> load_images(const std::vector<std::string>& files,
+                                                  const data::ImageFacts& like,
+                                                  const train::DataOptions& options) {
+  data::Dataset images{.facts = like};
+  images.labels.assign(files.size(), 0);  // of no use
+  // Images of one size are seen whole.
+  const data::ViewOptions view =
+      is_encoded(options.format) ? options.view : data::ViewOptions{.test = 1.0};
+  for (const std::string& file : files) {
+    PHUB_ASSIGN_OR_RETURN(const auto pixels, pixels_of(file, like, view));
+    images.pixels.insert(images.pixels.end(), pixels.begin(), pixels.end());
+  }
+  return data::images_of(std::move(images));
 }
 
 struct Guess {
@@ -102,7 +156,10 @@ void print(const PredictArguments& arguments, const std::vector<float>& logits) 
     all.push_back({{"file", arguments.images[i]}, {"classes", list}});
     if (!arguments.json) fmt::print("{}\n", text);
   }
-  if (arguments.json) fmt::print("{}\n", nlohmann::ordered_json{{"images", all}}.dump());
+  if (!arguments.json) return;
+  // Names may be any bytes.
+  fmt::print("{}\n", nlohmann::ordered_json{{"images", all}}.dump(
+                         -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 Status predict(const PredictArguments& arguments, const WorkerConfig& config) {
@@ -114,7 +171,9 @@ Status predict(const PredictArguments& arguments, const WorkerConfig& config) {
       [&](std::span<const float> rows, double) {
         logits.insert(logits.end(), rows.begin(), rows.end());
       },
-      [&](const data::Dataset& test) { return load_images(arguments.images, test); });
+      [&](const data::ImageFacts& test) {
+        return load_images(arguments.images, test, use.options.data);
+      });
   if (!result) return result.error();
   print(arguments, logits);
   return {};
@@ -128,7 +187,8 @@ Ending predict_command(PredictArguments arguments) {
   const Status status = predict(arguments, *config);
   if (status.ok()) return {};
   const bool is_input = status.code() == Code::kDataLoss || status.code() == Code::kNotFound ||
-                        status.code() == Code::kInvalidArgument;
+                        status.code() == Code::kInvalidArgument ||
+                        status.code() == Code::kResourceExhausted;
   return fail(status, is_input ? kExitUsage : kExitFailed);
 }
 
@@ -142,7 +202,9 @@ Command add_predict_command(CLI::App& app) {
   predict->add_option("CONFIG", arguments.run.config_path, "Of the training: its model and data")
       ->required()
       ->type_name("");
-  predict->add_option("IMAGE", arguments.images, "PGM or PPM files")->required()->type_name("");
+  predict->add_option("IMAGE", arguments.images, "JPEG, PNG, PGM or PPM files")
+      ->required()
+      ->type_name("");
   predict
       ->add_option("--checkpoint", arguments.checkpoint,
                    "The safetensors file; left out: the configuration's train.checkpoint")

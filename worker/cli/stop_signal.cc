@@ -20,7 +20,7 @@ sigset_t stopping() {
 
 StopSignal::StopSignal() {
   const sigset_t signals = stopping();
-  PHUB_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0, "signals can be blocked");
+  PHUB_CHECK(pthread_sigmask(SIG_BLOCK, &signals, &before_) == 0, "signals can be blocked");
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -28,6 +28,7 @@ StopSignal::~StopSignal() {
   finished_ = true;
   pthread_kill(watcher_.native_handle(), SIGTERM);  // to the watcher alone
   watcher_.join();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 void StopSignal::watch() {

@@ -1,11 +1,12 @@
 // SIGINT and SIGTERM as a flag and a token: the first asks to stop, the second ends the process at
 // once.
 //
-// Made by main before any other thread, so that all threads inherit the blocked signals; the rest
-// may be called from any thread.
+// Made by main before any other thread, so that all threads inherit the blocked signals. When it
+// goes, signals are as they were. The rest may be called from any thread.
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <stop_token>
 #include <thread>
 
@@ -25,6 +26,7 @@ class StopSignal {
   void watch();
 
   std::stop_source source_;
+  sigset_t before_{};                  // the signals that were blocked before
   std::atomic<bool> finished_{false};  // the destructor ends the watcher
   std::thread watcher_;                // the last: it uses the others
 };

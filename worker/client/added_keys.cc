@@ -192,6 +192,13 @@ std::size_t AddedKeys::missing() const {
   return count;
 }
 
+Status AddedKeys::set_loss_scale(float scale) const {
+  for (const Set& set : sets_) {
+    PHUB_RETURN_IF_ERROR(in_set(*set.client, set.client->set_loss_scale(scale)));
+  }
+  return {};
+}
+
 Status AddedKeys::vote(const Vote& vote) const {
   for (const Set& set : sets_) {
     PHUB_RETURN_IF_ERROR(in_set(*set.client, set.client->vote(vote)));

@@ -49,6 +49,7 @@ class AddedKeys {
   Status wait(std::optional<KeyId> key);
   bool idle() const;
   std::size_t missing() const;  // keys that are not pushed since the last vote
+  Status set_loss_scale(float scale) const;
   Status vote(const Vote& vote) const;
   Status initialise() const;
   void say(const Hyper& hyper) const;

@@ -204,6 +204,17 @@ Status Client::set_samples(float samples) {
   return {};
 }
 
+Status Client::set_loss_scale(float scale) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  PHUB_RETURN_IF_ERROR(client::check_loss_scale(state_->options, "set_loss_scale", scale));
+  if (state_->pushes.any()) {
+    return {Code::kFailedPrecondition,
+            "set_loss_scale: keys of this round are pushed already; call it before the first one"};
+  }
+  if (state_->compressor) state_->compressor->set_loss_scale(scale);
+  return state_->added ? state_->added->set_loss_scale(scale) : Status();
+}
+
 Status Client::vote(const Vote& vote) {
   PHUB_RETURN_IF_ERROR(state_->check_key(0));
   PHUB_RETURN_IF_ERROR(client::check_vote(state_->options, vote));
@@ -212,6 +223,10 @@ Status Client::vote(const Vote& vote) {
   if (missing > 0) {
     return {Code::kFailedPrecondition,
             "vote: push every key first; " + std::to_string(missing) + " are not pushed"};
+  }
+  if (auto& compressor = state_->compressor) {
+    if (compressor->loss_scale() == 0.0F) compressor->learn_loss_scale(vote.loss_scale);
+    PHUB_RETURN_IF_ERROR(client::check_same_scale(compressor->loss_scale(), vote.loss_scale));
   }
   if (state_->heartbeat->failed()) return state_->heartbeat->failure();
   state_->driver->vote(vote);
@@ -231,7 +246,19 @@ Result<bool> Client::wait_for(std::optional<KeyId> key, std::chrono::millisecond
 
 std::uint64_t Client::rounds_before() const {
   const auto& servers = state_->membership.servers;
-  return servers.empty() ? 0 : servers.front()->rounds_before();
+  return servers.empty() ? 0 : servers.front()->before().rounds;
+}
+
+SampleLedger Client::samples_before() const {
+  for (const auto& server : state_->membership.servers) {
+    if (server->before().samples.is_known()) return server->before().samples;
+  }
+  return {};
+}
+
+Status Client::note_samples(const SampleLedger& ledger) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  return client::note_samples_all(state_->membership, ledger, state_->options.timeout);
 }
 
 std::uint32_t Client::worker_index() const {

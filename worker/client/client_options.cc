@@ -76,14 +76,26 @@ Status check_hyper(const ClientOptions& options, const Hyper& hyper) {
           "gradient_scale of 0 or 1 / workers, and no momentum"};
 }
 
-Status check_vote(const ClientOptions& options, const Vote& vote) {
+Status check_loss_scale(const ClientOptions& options, const std::string& call, float scale) {
   if (options.job.loss_scale.kind != LossScaling::kVoted) {
-    return {Code::kFailedPrecondition, "vote: the job's loss_scale is not a voted one"};
+    return {Code::kFailedPrecondition, call + ": the job's loss_scale is not a voted one"};
   }
-  if (!(std::isfinite(vote.loss_scale) && vote.loss_scale > 0.0F) || vote.overflow > 1) {
-    return {Code::kInvalidArgument, "vote: loss_scale must be finite and above 0, overflow 0 or 1"};
-  }
-  return {};
+  if (std::isfinite(scale) && scale > 0.0F) return {};
+  return {Code::kInvalidArgument, call + ": loss_scale must be finite and above 0"};
+}
+
+Status check_same_scale(float pushed, float voted) {
+  if (pushed == voted) return {};
+  return {Code::kInvalidArgument,
+          "vote: loss_scale " + std::to_string(voted) + " is not " + std::to_string(pushed) +
+              ", with which what was kept back was added to this round's gradients; call "
+              "set_loss_scale before the first push of a round with another scale"};
+}
+
+Status check_vote(const ClientOptions& options, const Vote& vote) {
+  PHUB_RETURN_IF_ERROR(check_loss_scale(options, "vote", vote.loss_scale));
+  if (vote.overflow <= 1) return {};
+  return {Code::kInvalidArgument, "vote: overflow must be 0 or 1"};
 }
 
 namespace {

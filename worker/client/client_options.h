@@ -17,6 +17,10 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
 // Of Client::set_hyper.
 Status check_hyper(const ClientOptions& options, const Hyper& hyper);
 
+// Whether the job votes, and on a scale as it was given to `call`.
+Status check_loss_scale(const ClientOptions& options, const std::string& call, float scale);
+// `pushed`: the scale that the round's gradients were compressed with.
+Status check_same_scale(float pushed, float voted);
 // Whether the job votes, and on such a vote.
 Status check_vote(const ClientOptions& options, const Vote& vote);
 

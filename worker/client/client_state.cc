@@ -64,7 +64,8 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job.name, reasons, options.timeout));
   pushes.begin(keys.size());
   if (options.compress.is_on()) {
-    compressor.emplace(links->plan(), keys, options.job.wire_type, options.compress);
+    compressor.emplace(links->plan(), keys, options.job.wire_type, options.compress,
+                       options.job.loss_scale.kind == LossScaling::kVoted);
     links->exchange().push_only(compressor->push_bytes());
   }
   PHUB_ASSIGN_OR_RETURN(

@@ -33,6 +33,7 @@
 #include "common/memory/exported_memory.h"
 #include "common/protocol/keys.h"
 #include "common/rendezvous/client_security.h"
+#include "common/samples/ledger.h"
 #include "worker/compress/compress_options.h"
 #include "worker/compress/kept_back.h"
 
@@ -146,6 +147,11 @@ class Client {
     return wait(key);
   }
 
+  // In a job whose loss_scale is kVoted, with options.compress: the scale of the gradients that are
+  // pushed from now on, which the residual follows. Needed before the first push of each round
+  // whose scale is not that of the last vote. REQUIRES: no key of the round has been pushed.
+  Status set_loss_scale(float scale);
+
   // Ends a round in a job whose loss_scale is kVoted, where every worker does so after its last
   // push of the round: updates wait for it, and if any worker's vote says overflow, none is made.
   // Not for initialise. REQUIRES: each key has been pushed since the last vote; the same scale as
@@ -159,8 +165,9 @@ class Client {
 
   // With options.compress, the residual of the key's gradients, for a checkpoint. Write it only
   // before the key's first push of gradients. In a job of all workers in every round it also has
-  // what was pushed for an update that was left out. REQUIRES: register_keys
-  // succeeded, and the key was waited for. The memory lives as long as the client.
+  // what was pushed for an update that was left out; with a voted loss scale it is then as before
+  // the push. REQUIRES: register_keys succeeded, and the key was waited for. The memory lives as
+  // long as the client.
   KeptBack kept_back(KeyId key);
 
   // For rules with parameters (all but sum and mean): the first round of every key carries
@@ -173,6 +180,14 @@ class Client {
   // Rounds of gradients that a restored job has behind it: the next one is the first that is not in
   // the snapshot. 0: a new job. REQUIRES: register_keys succeeded.
   std::uint64_t rounds_before() const;
+
+  // What a restored job has used of its samples, if the snapshot says so. REQUIRES: as
+  // rounds_before.
+  SampleLedger samples_before() const;
+  // Says what the job uses of its samples, so that snapshots of the servers have it. Every worker
+  // calls it with the same, before the first push of gradients that it is about. Racks are not
+  // compared with each other. Errors name what another worker of the rack says otherwise.
+  Status note_samples(const SampleLedger& ledger);
 
   // Has every server of every rack keep the job, parameters and optimizer state, as they are after
   // the last round that was waited for. Returns "FILE at ADDRESS" of each server, for `phubctl

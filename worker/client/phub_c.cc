@@ -164,6 +164,9 @@ int phub_set_hyper(phub_client* client, float learning_rate, float momentum, flo
 int phub_set_samples(phub_client* client, float samples) {
   return run(client, [&](phub::Client& c) { return c.set_samples(samples); });
 }
+int phub_set_loss_scale(phub_client* client, float loss_scale) {
+  return run(client, [&](phub::Client& c) { return c.set_loss_scale(loss_scale); });
+}
 int phub_vote(phub_client* client, int overflow, float loss_scale) {
   return run(client, [&](phub::Client& c) {
     return c.vote({.loss_scale = loss_scale, .overflow = overflow != 0 ? 1U : 0U});

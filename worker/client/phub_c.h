@@ -16,6 +16,8 @@ typedef struct phub_client phub_client;
 
 typedef struct phub_options phub_options;
 
+typedef struct phub_samples phub_samples;
+
 typedef struct {
   const char* name;
   uint64_t elements;
@@ -80,9 +82,9 @@ const char* phub_error(const phub_client* client);
 
 int phub_register_keys(phub_client* client, const phub_key* keys, size_t count);
 /* Adds keys while the job runs; their numbers follow those that are there. Every worker calls it
- * with the same list, and it waits for them. Not with clip_norm, a quorum, racks or a nonce; 32 times at
- * most. With a rule that has parameters phub_initialise follows. After an error of a server's no
- * keys can be added any more. */
+ * with the same list, and it waits for them. Not with clip_norm, a quorum, racks or a nonce; 32
+ * times at most. With a rule that has parameters phub_initialise follows. After an error of a
+ * server's no keys can be added any more. */
 int phub_add_keys(phub_client* client, const phub_key* keys, size_t count);
 /* NULL if the key does not exist. `bytes`, when not NULL, receives the size. */
 void* phub_gradient(phub_client* client, uint32_t key, size_t* bytes);
@@ -110,6 +112,9 @@ int phub_set_hyper(phub_client* client, float learning_rate, float momentum, flo
 /* With rounds.weight "samples": images or tokens of each of this worker's pushes that follow, from
  * 2^-24 to 2^24; until it is called 1. The hyper-parameters stay. */
 int phub_set_samples(phub_client* client, float samples);
+/* In a job that votes, with an encoding: the loss scale of the gradients that are pushed from now
+ * on, if it is not that of the last vote. Before the first push of a round. */
+int phub_set_loss_scale(phub_client* client, float loss_scale);
 /* Ends a round of a job that votes, after its last push. overflow: 1 if a gradient of this worker
  * is not finite in the wire type. loss_scale: the same at all workers. */
 int phub_vote(phub_client* client, int overflow, float loss_scale);
@@ -128,6 +133,16 @@ const char* phub_ending(phub_client* client);
 int phub_is_last(phub_client* client, uint64_t steps, uint32_t ahead);
 uint32_t phub_worker_index(const phub_client* client);
 uint32_t phub_workers(const phub_client* client);
+
+/* The samples of a training, in the order in which phub-worker uses them: an endless stream, in
+ * which each epoch has every sample once, in an order that follows from the seed. So a position of
+ * the stream says what a training has used. NULL if `samples` is 0 or above 2^32 - 1. It takes up to
+ * 12 bytes a sample, once it is read. Any number of threads may read. */
+phub_samples* phub_samples_new(uint64_t samples, uint64_t seed);
+void phub_samples_destroy(phub_samples* samples);
+/* Writes the samples at the positions [first, first + count) into `out`. Returns 0, or 1 where there
+ * is not enough memory. */
+int phub_samples_read(const phub_samples* samples, uint64_t first, size_t count, uint32_t* out);
 
 #ifdef __cplusplus
 }

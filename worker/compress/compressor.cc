@@ -37,8 +37,8 @@ float largest_of(DataType type) {
 }  // namespace
 
 Compressor::Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType wire_type,
-                       const CompressOptions& options)
-    : plan_(plan), type_(wire_type), options_(options), keys_(keys.size()) {
+                       const CompressOptions& options, bool votes)
+    : plan_(plan), type_(wire_type), options_(options), votes_(votes), keys_(keys.size()) {
   for (const Chunk& chunk : plan.chunks) {
     push_bytes_.push_back(dense_bytes(chunk));
   }
@@ -47,8 +47,9 @@ Compressor::Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType
   for (KeyId key = 0; key < keys.size(); ++key) {
     const std::uint64_t elements = keys[key].elements;
     if (elements < options.dense_below || !has_own_chunks(plan, key)) continue;
-    keys_[key].feedback.emplace(
-        elements, FeedbackOptions{.keeps = options.error_feedback, .momentum = options.momentum});
+    keys_[key].feedback.emplace(elements, FeedbackOptions{.keeps = options.error_feedback,
+                                                          .momentum = options.momentum,
+                                                          .undoes = votes});
     largest = std::max(largest, elements);
   }
   indices_.resize(largest);
@@ -90,6 +91,11 @@ Compressor::Part Compressor::part_of(KeyId key, const Chunk& chunk, std::byte* a
 void Compressor::compress(KeyId key, std::byte* arena) {
   Key& own = keys_[key];
   if (!own.feedback) return;
+  const bool is_other = own.loss_scale > 0.0F && loss_scale_ > 0.0F;
+  if (is_other && own.loss_scale != loss_scale_) {
+    own.feedback->rescale(loss_scale_ / own.loss_scale);
+  }
+  own.loss_scale = loss_scale_;
   own.feedback->begin_round();
   const std::uint32_t begin = plan_.first_chunk[key];
   const std::uint32_t end = begin + plan_.chunk_count[key];
@@ -121,11 +127,19 @@ void Compressor::compress(KeyId key, std::byte* arena) {
   }
 }
 
+void Compressor::learn_loss_scale(float scale) {
+  loss_scale_ = scale;
+  for (Key& key : keys_) {
+    if (key.loss_scale == 0.0F) key.loss_scale = scale;
+  }
+}
+
 // As a server adds it up, to nothing.
 void Compressor::keep_again(KeyId key, std::uint32_t id, const std::byte* arena) {
   if (is_as_it_came_[id]) return;
   const Chunk& chunk = plan_.chunks[id];
   const std::uint64_t offset = chunk.arena_offset - plan_.key_offset[key];
+  if (votes_) return keys_[key].feedback->undo(offset, chunk.elements);
   const std::byte* const push = arena + chunk.arena_offset * size_of(type_);
   const std::span<float> read(values_.data(), chunk.elements);
   ErrorFeedback& feedback = *keys_[key].feedback;
@@ -149,7 +163,8 @@ KeptBack Compressor::kept_back(KeyId key) {
   if (!own.feedback) return {};
   return {.rest = own.feedback->kept_rest(),
           .velocity = own.feedback->kept_velocity(),
-          .rounds = &own.rounds};
+          .rounds = &own.rounds,
+          .loss_scale = votes_ ? &own.loss_scale : nullptr};
 }
 
 std::uint32_t Compressor::write_quantised(const Part& part, Key& key) {

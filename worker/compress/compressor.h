@@ -24,9 +24,10 @@ namespace phub::compress {
 
 class Compressor {
  public:
-  // The plan outlives it. REQUIRES: options.is_on(), and with it key_fault is empty.
+  // The plan outlives it. `votes`: workers vote on a loss scale, and a round that is left out
+  // leaves nothing. REQUIRES: options.is_on(), and with it key_fault is empty.
   Compressor(const Plan& plan, std::span<const KeySpec> keys, DataType wire_type,
-             const CompressOptions& options);
+             const CompressOptions& options, bool votes = false);
 
   // Why a key of so many elements cannot be compressed, and the cure; empty: it can.
   static std::string key_fault(std::uint64_t elements, const CompressOptions& options);
@@ -35,9 +36,17 @@ class Compressor {
   // not finite stays as it is, is pushed whole and leaves what was kept back of it alone.
   void compress(KeyId key, std::byte* arena);
 
+  // Gradients that follow have this loss scale. A key's residual changes with it when the key is
+  // compressed next. 0, as at first: none was told.
+  void set_loss_scale(float scale) { loss_scale_ = scale; }
+  float loss_scale() const { return loss_scale_; }
+  // None was told before the keys were compressed, and it was this one.
+  void learn_loss_scale(float scale);
+
   // The key's last push was replied to, and its chunks' updates were left out where
-  // was_left_out(chunk) says so: what was sent for them is kept back again. `arena`: as compress
-  // left it. Of a push that is told twice nothing changes the second time.
+  // was_left_out(chunk) says so: what was sent for them is kept back again. Where workers vote,
+  // their residual is as it was before the push. `arena`: as compress left it. A push that is told
+  // twice changes nothing the second time.
   template <typename WasLeftOut>
   void replied(KeyId key, const std::byte* arena, WasLeftOut was_left_out) {
     if (!std::exchange(keys_[key].is_under_way, false)) return;
@@ -54,7 +63,7 @@ class Compressor {
   bool is_dense(KeyId key) const { return !keys_[key].feedback; }
   // Of a key's next push.
   double density(KeyId key) const;
-  // What is kept back of a key that is not dense.
+  // Returns the residual of a key that is not dense.
   std::span<const float> rest(KeyId key) const { return keys_[key].feedback->rest(); }
   // Of any key, to be read, and written before its first push.
   KeptBack kept_back(KeyId key);
@@ -63,6 +72,7 @@ class Compressor {
   struct Key {
     std::optional<ErrorFeedback> feedback;  // nothing: it is pushed whole
     std::uint32_t rounds = 0;
+    float loss_scale = 0.0F;    // of the residual
     bool is_under_way = false;  // pushed, and `replied` not called
   };
 
@@ -88,6 +98,8 @@ class Compressor {
   const Plan& plan_;
   const DataType type_;
   const CompressOptions options_;
+  const bool votes_;
+  float loss_scale_ = 0.0F;
   std::vector<Key> keys_;
   std::vector<std::uint32_t> push_bytes_;
   std::vector<bool> is_as_it_came_;     // by chunk: its last gradient was not finite

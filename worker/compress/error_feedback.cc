@@ -23,9 +23,17 @@ void bound(std::span<float> sums) {
 }  // namespace
 
 ErrorFeedback::ErrorFeedback(std::size_t elements, const FeedbackOptions& options)
-    : options_(options), rest_(elements), velocity_(options.momentum > 0.0F ? elements : 0) {}
+    : options_(options),
+      rest_(elements),
+      velocity_(options.momentum > 0.0F ? elements : 0),
+      rest_before_(options.undoes ? elements : 0),
+      velocity_before_(options.undoes ? velocity_.size() : 0) {}
 
 void ErrorFeedback::begin_round() {
+  if (options_.undoes) {
+    std::ranges::copy(rest_, rest_before_.begin());
+    std::ranges::copy(velocity_, velocity_before_.begin());
+  }
   if (!options_.keeps) std::fill(rest_.begin(), rest_.end(), 0.0F);
 }
 
@@ -43,6 +51,19 @@ bool ErrorFeedback::add(std::size_t offset, Source gradient, std::size_t element
   kernels::add(rests.data(), source_of(rests), added, elements);
   bound(rests);
   return true;
+}
+
+void ErrorFeedback::rescale(float by) {
+  for (std::vector<float>* const values : {&rest_, &velocity_}) {
+    for (float& value : *values) value *= by;
+    bound(*values);
+  }
+}
+
+void ErrorFeedback::undo(std::size_t offset, std::size_t elements) {
+  std::copy_n(rest_before_.data() + offset, elements, rest_.data() + offset);
+  if (velocity_.empty()) return;
+  std::copy_n(velocity_before_.data() + offset, elements, velocity_.data() + offset);
 }
 
 void ErrorFeedback::sent(std::size_t element, float value) {

@@ -17,6 +17,7 @@ namespace phub::compress {
 struct FeedbackOptions {
   bool keeps = true;      // what is not sent; else it is dropped when the next gradient comes
   float momentum = 0.0F;  // u = momentum u + gradient is added instead of the gradient
+  bool undoes = false;    // a round may be undone, for as much memory again
 };
 
 class ErrorFeedback {
@@ -25,6 +26,9 @@ class ErrorFeedback {
 
   // A round begins; its gradient comes in by parts.
   void begin_round();
+  // Multiplies the residual: gradients that follow are `by` times as large as those before. Exact
+  // for a power of two, within fp32's range. REQUIRES: no round is under way.
+  void rescale(float by);
   // The part from element `offset` on. False: not all of it is finite; then nothing has changed.
   bool add(std::size_t offset, kernels::Source gradient, std::size_t elements);
 
@@ -34,6 +38,8 @@ class ErrorFeedback {
   // kMostUnused, or sums that are not finite would be again, for ever.
   void unused(std::size_t element, float value);
   static constexpr float kMostUnused = 0x1p100F;
+  // Makes the part what it was before the round. REQUIRES: options.undoes.
+  void undo(std::size_t offset, std::size_t elements);
 
   // What could be sent now.
   std::span<const float> rest() const { return rest_; }
@@ -45,7 +51,8 @@ class ErrorFeedback {
  private:
   FeedbackOptions options_;
   std::vector<float> rest_;
-  std::vector<float> velocity_;  // empty: no momentum
+  std::vector<float> velocity_;                       // empty: no momentum
+  std::vector<float> rest_before_, velocity_before_;  // the round; empty: rounds are not undone
 };
 
 }  // namespace phub::compress

@@ -6,26 +6,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/data/images.h"
 
 namespace phub::data {
 
 struct Dataset {
-  std::uint32_t channels = 0;
-  std::uint32_t height = 0;
-  std::uint32_t width = 0;
-  std::uint32_t classes = 0;            // every label is below
+  ImageFacts facts{};
   std::vector<std::uint8_t> pixels{};   // [image][row][column][channel]
   std::vector<std::uint16_t> labels{};  // [image]
-  // Of each channel, where white is 1: what normalisation subtracts and divides by.
-  std::vector<float> mean{};
-  std::vector<float> deviation{};
 
   std::size_t images() const { return labels.size(); }
-  std::size_t image_bytes() const { return static_cast<std::size_t>(channels) * height * width; }
 };
 
 struct Datasets {
@@ -33,12 +28,19 @@ struct Datasets {
   Dataset test;
 };
 
+// Makes of data sets what images.h describes.
+std::unique_ptr<Images> images_of(Dataset dataset);
+ImageSets image_sets_of(Datasets datasets);
+
 // MNIST's format: {train,test}-images-idx3-ubyte and {train,test}-labels-idx1-ubyte, gzipped (.gz)
 // or not; test files may be called t10k-*.
 Result<Datasets> load_idx(const std::filesystem::path& directory);
 
 // CIFAR-10's binary version: data_batch_1.bin to data_batch_5.bin and test_batch.bin.
 Result<Datasets> load_cifar10(const std::filesystem::path& directory);
+
+// CIFAR-100's binary version, train.bin and test.bin, with its 100 fine classes.
+Result<Datasets> load_cifar100(const std::filesystem::path& directory);
 
 struct SyntheticOptions {
   std::uint32_t channels = 1;

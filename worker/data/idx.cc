@@ -32,16 +32,18 @@ Status read_images(const std::filesystem::path& path, Dataset& dataset) {
   PHUB_ASSIGN_OR_RETURN(const auto file, GzipFile::open(path));
   PHUB_RETURN_IF_ERROR(expect_magic(*file, kImagesMagic));
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t images, read_u32(*file));
-  PHUB_ASSIGN_OR_RETURN(dataset.height, read_u32(*file));
-  PHUB_ASSIGN_OR_RETURN(dataset.width, read_u32(*file));
-  const bool has_pixels = images > 0 && dataset.height > 0 && dataset.width > 0;
-  if (!has_pixels || dataset.height > kMaxSide || dataset.width > kMaxSide ||
-      images * dataset.height * dataset.width > std::min(kMaxBytes, file->bytes_max())) {
+  PHUB_ASSIGN_OR_RETURN(dataset.facts.height, read_u32(*file));
+  PHUB_ASSIGN_OR_RETURN(dataset.facts.width, read_u32(*file));
+  const bool has_pixels = images > 0 && dataset.facts.height > 0 && dataset.facts.width > 0;
+  if (!has_pixels || dataset.facts.height > kMaxSide || dataset.facts.width > kMaxSide ||
+      images * dataset.facts.height * dataset.facts.width >
+          std::min(kMaxBytes, file->bytes_max())) {
     return file->damaged("its header says " + std::to_string(images) + " images of " +
-                         std::to_string(dataset.height) + " x " + std::to_string(dataset.width));
+                         std::to_string(dataset.facts.height) + " x " +
+                         std::to_string(dataset.facts.width));
   }
-  dataset.channels = 1;
-  dataset.pixels.resize(images * dataset.height * dataset.width);
+  dataset.facts.channels = 1;
+  dataset.pixels.resize(images * dataset.facts.height * dataset.facts.width);
   PHUB_RETURN_IF_ERROR(file->read(dataset.pixels));
   return file->expect_end();
 }
@@ -50,7 +52,7 @@ Status read_labels(const std::filesystem::path& path, Dataset& dataset) {
   PHUB_ASSIGN_OR_RETURN(const auto file, GzipFile::open(path));
   PHUB_RETURN_IF_ERROR(expect_magic(*file, kLabelsMagic));
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t labels, read_u32(*file));
-  const std::uint64_t images = dataset.pixels.size() / dataset.image_bytes();
+  const std::uint64_t images = dataset.pixels.size() / dataset.facts.image_bytes();
   if (labels != images) {
     return file->damaged("it has " + std::to_string(labels) + " labels for " +
                          std::to_string(images) + " images");
@@ -79,8 +81,8 @@ Result<Dataset> load(const std::filesystem::path& directory,
   PHUB_RETURN_IF_ERROR(read_images(find(directory, stems, "-images-idx3-ubyte"), dataset));
   PHUB_RETURN_IF_ERROR(read_labels(find(directory, stems, "-labels-idx1-ubyte"), dataset));
   // MNIST's own figures.
-  dataset.mean = {0.1307F};
-  dataset.deviation = {0.3081F};
+  dataset.facts.mean = {0.1307F};
+  dataset.facts.deviation = {0.3081F};
   return dataset;
 }
 
@@ -90,7 +92,8 @@ Result<Datasets> load_idx(const std::filesystem::path& directory) {
   Datasets both;
   PHUB_ASSIGN_OR_RETURN(both.train, load(directory, {"train"}));
   PHUB_ASSIGN_OR_RETURN(both.test, load(directory, {"test", "t10k"}));
-  if (both.train.height != both.test.height || both.train.width != both.test.width) {
+  if (both.train.facts.height != both.test.facts.height ||
+      both.train.facts.width != both.test.facts.width) {
     return Status(Code::kDataLoss, directory.string() +
                                        " holds training and test images of different sizes: "
                                        "keep one data set in a directory");
@@ -98,8 +101,8 @@ Result<Datasets> load_idx(const std::filesystem::path& directory) {
   const auto largest = [](const std::vector<std::uint16_t>& labels) {
     return *std::max_element(labels.begin(), labels.end());
   };
-  both.train.classes = 1U + std::max(largest(both.train.labels), largest(both.test.labels));
-  both.test.classes = both.train.classes;
+  both.train.facts.classes = 1U + std::max(largest(both.train.labels), largest(both.test.labels));
+  both.test.facts.classes = both.train.facts.classes;
   return both;
 }
 

@@ -66,7 +66,7 @@ Status wrong(const std::filesystem::path& path, const std::string& what) {
 
 }  // namespace
 
-Result<Image> read_netpbm(const std::filesystem::path& path) {
+Result<NetpbmImage> read_netpbm(const std::filesystem::path& path) {
   PHUB_RETURN_IF_ERROR(check_readable_to_end(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status(Code::kNotFound, path.string() + ": cannot be read");
@@ -88,7 +88,7 @@ Result<Image> read_netpbm(const std::filesystem::path& path) {
                            " pixels, and 1 to " + std::to_string(kSideMax) + " are allowed");
   }
   if (*white != kWhite) return wrong(path, "its maximum is " + std::to_string(*white));
-  Image image{.channels = magic == "P5" ? 1U : 3U, .height = *height, .width = *width};
+  NetpbmImage image{.channels = magic == "P5" ? 1U : 3U, .height = *height, .width = *width};
   const std::size_t bytes = std::size_t{image.channels} * image.height * image.width;
   const auto pixels = header.pixels();
   if (!pixels || pixels->size() != bytes) {

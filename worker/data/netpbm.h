@@ -11,7 +11,7 @@
 
 namespace phub::data {
 
-struct Image {
+struct NetpbmImage {
   std::uint32_t channels = 0;  // 1 or 3
   std::uint32_t height = 0;
   std::uint32_t width = 0;
@@ -19,6 +19,6 @@ struct Image {
 };
 
 // Errors: kNotFound; kDataLoss names the file, what is wrong and the cure.
-Result<Image> read_netpbm(const std::filesystem::path& path);
+Result<NetpbmImage> read_netpbm(const std::filesystem::path& path);
 
 }  // namespace phub::data

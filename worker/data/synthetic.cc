@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "common/samples/random.h"
 #include "worker/data/dataset.h"
-#include "worker/data/random.h"
 
 namespace phub::data {
 namespace {
@@ -14,7 +14,7 @@ void append_image(const SyntheticOptions& options, std::uint64_t index, Dataset&
   CounterRandom pattern(options.seed, Purpose::kSynthetic, 0, label);
   CounterRandom noise(options.seed, Purpose::kSynthetic, 1, index);
   dataset.labels.push_back(label);
-  for (std::size_t i = 0; i < dataset.image_bytes(); ++i) {
+  for (std::size_t i = 0; i < dataset.facts.image_bytes(); ++i) {
     const std::uint64_t sum = pattern.below(256) + noise.below(256);
     dataset.pixels.push_back(static_cast<std::uint8_t>(sum / 2));
   }
@@ -22,12 +22,12 @@ void append_image(const SyntheticOptions& options, std::uint64_t index, Dataset&
 
 Dataset make(const SyntheticOptions& options, std::uint64_t first, std::uint64_t count) {
   Dataset dataset;
-  dataset.channels = options.channels;
-  dataset.height = options.height;
-  dataset.width = options.width;
-  dataset.classes = options.classes;
-  dataset.mean.assign(options.channels, 0.5F);
-  dataset.deviation.assign(options.channels, 0.2F);
+  dataset.facts.channels = options.channels;
+  dataset.facts.height = options.height;
+  dataset.facts.width = options.width;
+  dataset.facts.classes = options.classes;
+  dataset.facts.mean.assign(options.channels, 0.5F);
+  dataset.facts.deviation.assign(options.channels, 0.2F);
   for (std::uint64_t i = 0; i < count; ++i) append_image(options, first + i, dataset);
   return dataset;
 }

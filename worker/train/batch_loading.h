@@ -1,64 +1,64 @@
-// Batches from a data set into an executor, in the form that the executor takes: bytes where a
-// device moves and normalises them, else fp32 that is made here. Either way the network sees the
-// same numbers. Where the executor takes a batch ahead, a thread copies the next one to where the
-// device reads it from, during a step. Owned by the thread of the executor, which outlives it.
+// Batches of a set into an executor, in the form that the executor takes: bytes where a device
+// moves and normalises them, else fp32. Either way the network sees the same numbers. Threads of
+// data::Feeder make batches ahead. Where the executor takes one ahead, a thread copies it to where
+// the device reads it from, during a step. Owned by the thread of the executor, which outlives it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <span>
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/data/loader.h"
+#include "worker/data/feed/feeder.h"
 #include "worker/nn/executor.h"
 
 namespace phub::train {
 
+// How batches are made ahead.
+struct FeedOptions {
+  std::uint32_t threads = 0;  // 0: none; a batch is made when it is asked for
+  std::uint32_t ahead = 2;    // batches
+};
+
 class BatchLoading {
  public:
-  // A training batch, as Loader::load: the one that was begun ahead, if it is that.
-  Status load(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
-              nn::Executor& executor);
-  // The images from `first` on, as data::load_in_order, with the labels of those that there are.
-  Status load_in_order(const data::Dataset& dataset, std::size_t first, nn::Executor& executor);
+  // The set and the order outlive it.
+  BatchLoading(const data::Images& images, const data::BatchOrder& order,
+               const FeedOptions& options, nn::Executor& executor);
 
-  // Begins to make a batch that a later load asks for; does nothing where the executor takes none
-  // ahead. Until then the loader is not to be used. REQUIRES: as Loader::load.
-  Status begin_ahead(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
-                     nn::Executor& executor);
+  // Loads batch `index` of the order: the one that was begun ahead, if it is that.
+  Status load(std::uint64_t index);
+
+  // Begins to bring to the device a batch that a later load asks for. Does nothing where the
+  // executor takes none ahead.
+  Status begin_ahead(std::uint64_t index);
   // Sends it to the device if it is made and not yet sent. Cheap: for backward's hooks.
-  Status send_ahead(nn::Executor& executor);
+  Status send_ahead();
   // The executor is about to be loaded by others.
   void forget_ahead();
 
-  // Of the last batch; for load_in_order, of the images that there are.
-  std::span<const nn::Label> labels() const { return labels_; }
+  // The labels of the last batch.
+  std::span<const nn::Label> labels() const { return batch_.labels; }
 
  private:
-  // What a batch in bytes is, but its pixels.
-  struct Bytes {
-    data::ByteBatch batch{};
-    std::vector<nn::ImageMove> moves{};
-  };
   struct Ahead {
-    const data::Dataset* dataset = nullptr;  // null: nothing was begun
-    std::uint64_t epoch = 0, step = 0;
-    bool is_sent = false;
-    Bytes bytes{};
-    std::future<void> made{};  // last: its thread ends before what it writes to goes
+    bool is_begun = false, is_sent = false;
+    std::uint64_t index = 0;
+    data::Batch batch{};
+    std::vector<nn::ImageMove> moves{};
+    std::future<Status> made{};  // last: its thread ends before what it writes to goes
   };
 
-  Status send(const data::Dataset& dataset, nn::ByteInput& input);
-  Status take_ahead(nn::Executor& executor);
-  void own_pixels(const data::Dataset& dataset, std::uint32_t batch);
+  nn::ByteImages bytes_of(const data::Batch& batch, std::vector<nn::ImageMove>& moves) const;
+  Status take_ahead();
 
-  data::Batch reals_;
-  std::vector<std::uint8_t> pixels_;  // of a batch that was not made ahead
-  Bytes bytes_;
+  nn::Executor& executor_;
+  const data::ImageFacts& facts_;
+  data::Feeder feeder_;
+  data::Batch batch_;
+  std::vector<nn::ImageMove> moves_;
   Ahead ahead_;
-  std::span<const nn::Label> labels_;
 };
 
 }  // namespace phub::train

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "common/base/status.h"
-#include "worker/data/dataset.h"
+#include "worker/data/images.h"
 #include "worker/nn/executor.h"
+#include "worker/train/batch_loading.h"
 #include "worker/train/session.h"
 
 namespace phub::train {
@@ -27,13 +29,14 @@ struct Evaluation {
 // After each batch: the logits [images][classes] of its images, and the share that is done.
 using OnEvaluated = std::function<void(std::span<const float> logits, double done)>;
 
-// All images in order, as they are but normalised, in inference mode. REQUIRES: bound.
-Result<Evaluation> evaluate(nn::Executor& network, const data::Dataset& dataset, nn::Hooks& hooks,
+// All images in order, as a test sees them, in inference mode. REQUIRES: bound.
+Result<Evaluation> evaluate(nn::Executor& network, const data::Images& images,
+                            const FeedOptions& feed, nn::Hooks& hooks,
                             const OnEvaluated& on_evaluated = {});
 
-// Chooses what is evaluated: is told of the test images, whose shape and normalisation what it
-// returns must have.
-using ChooseImages = std::function<Result<data::Dataset>(const data::Dataset& test)>;
+// Chooses what is evaluated: is told of the test images, whose facts what it returns must have.
+using ChooseImages =
+    std::function<Result<std::unique_ptr<data::Images>>(const data::ImageFacts& test)>;
 
 // The test images of `options`, or those that `choose` gives, on the parameters and statistics in a
 // checkpoint, ours or PyTorch's; without a server. Errors name the field, or the file and its

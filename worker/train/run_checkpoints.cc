@@ -14,12 +14,16 @@ std::filesystem::path path_without_snapshot(const std::filesystem::path& checkpo
                                checkpoint.extension().string());
 }
 
-RunPosition position_of(const SessionOptions& options, const LossScaler& scaler,
+RunPosition position_of(const SessionOptions& options, const Trainer& trainer,
                         std::uint64_t next_step) {
-  RunPosition position{options.model, options.seed, next_step};
+  RunPosition position{.model = options.model,
+                       .seed = options.seed,
+                       .next_step = next_step,
+                       .samples = trainer.order().images(),
+                       .used = trainer.order().used(next_step)};
   if (options.update.loss_scale.kind == LossScaling::kVoted) {
-    position.loss_scale = scaler.scale();
-    position.good_steps = scaler.good_steps();
+    position.loss_scale = trainer.loss_scaler().scale();
+    position.good_steps = trainer.loss_scaler().good_steps();
   }
   return position;
 }
@@ -51,8 +55,7 @@ Status RunCheckpoints::write(std::uint64_t next_step) {
 Status RunCheckpoints::judge(double test_accuracy) {
   if (!options_.checkpoint.best || !are_written() || test_accuracy <= best_) return {};
   best_ = test_accuracy;
-  RunPosition position =
-      position_of(options_, parts_.trainer.loss_scaler(), parts_.trainer.next_step());
+  RunPosition position = position_of(options_, parts_.trainer, parts_.trainer.next_step());
   position.test_accuracy = test_accuracy;
   return save_checkpoint(best_path(options_.checkpoint.path), parts_.network, parts_.exchange,
                          position);
@@ -61,7 +64,7 @@ Status RunCheckpoints::judge(double test_accuracy) {
 // A snapshot that fails costs itself, not the training. The checkpoint is written all the same, but
 // not over an earlier one, which is half of a pair. REQUIRES: no key is under way.
 Status RunCheckpoints::write_model(std::uint64_t next_step) {
-  RunPosition position = position_of(options_, parts_.trainer.loss_scaler(), next_step);
+  RunPosition position = position_of(options_, parts_.trainer, next_step);
   if (options_.checkpoint.snapshot) {
     const auto taken = parts_.exchange.snapshot();
     if (!taken) {

@@ -27,15 +27,6 @@ Result<nn::Graph> make_graph(const SessionOptions& options) {
   return nn::make_model(options.model);
 }
 
-Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
-  if (dataset.images() / global_batch(options) >= options.update.accumulate) return {};
-  return {Code::kInvalidArgument,
-          "train.accumulate: " + std::to_string(options.update.accumulate) + " batches of " +
-              std::to_string(options.executor.batch) + " images on " +
-              std::to_string(options.workers) +
-              " workers are more than the data set has: lower one of the two"};
-}
-
 std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Executor& network) {
   std::vector<KeySpec> keys = keys_of(network);
   for (std::size_t key = 0; key < keys.size(); ++key) {
@@ -88,9 +79,23 @@ Status check_checkpoint(const SessionOptions& options) {
                                       std::strerror(errno) + "): make it, or choose another"};
 }
 
+// Whether the checkpoint's samples are those of this training. What else may be wrong with it is
+// said when it is loaded.
+Status check_samples(const SessionOptions& options, std::uint64_t images) {
+  if (options.checkpoint.resume.empty()) return {};
+  const Result<RunPosition> position = read_position(options.checkpoint.resume);
+  if (!position || position->samples == 0 || position->samples == images) return {};
+  return {Code::kInvalidArgument, "train.resume: checkpoint " + options.checkpoint.resume.string() +
+                                      " has used samples of a set of " +
+                                      std::to_string(position->samples) + ", and data has " +
+                                      std::to_string(images) +
+                                      " training images: resume with the set that it was trained "
+                                      "on"};
+}
+
 Status check_something_is_left(const SessionOptions& options, std::uint64_t first_step,
                                std::uint64_t last_step) {
-  if (first_step == 0 || first_step < last_step) return {};
+  if (first_step < last_step) return {};
   const std::string from = options.checkpoint.resume.empty()
                                ? "the snapshot that the job was restored from"
                                : "checkpoint " + options.checkpoint.resume.string();
@@ -99,12 +104,16 @@ Status check_something_is_left(const SessionOptions& options, std::uint64_t firs
               std::to_string(last_step) + ": raise train.epochs (and train.max_steps) to go on"};
 }
 
-Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_epoch) {
+// In steps of this run's size, also of a training that began with others.
+Schedule make_schedule(const SessionOptions& options, const data::TrainingOrder& order) {
+  const auto steps = [&](std::uint64_t epochs) {
+    return epochs * order.images() / order.samples_per_step();
+  };
   Schedule schedule = options.update.schedule;
-  schedule.total_steps = options.epochs * steps_per_epoch;
+  schedule.total_steps = steps(options.epochs);
   schedule.drops.clear();
   for (const std::uint32_t epoch : options.update.drop_epochs) {
-    schedule.drops.push_back(epoch * steps_per_epoch);
+    schedule.drops.push_back(steps(epoch));
   }
   return schedule;
 }
@@ -112,11 +121,39 @@ Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_ep
 struct Run {
   nn::Executor& network;
   GradientExchange& exchange;
-  data::Loader& loader;
-  const data::Dataset& test;
+  const data::Images& images;
+  const data::TrainingOptions& order;
+  const data::Images& test;
   Metrics* metrics = nullptr;
   EventFile* events = nullptr;
 };
+
+// What a run that goes on uses next: what its checkpoint says, or else its snapshot, or else as if
+// all steps had been of this size.
+Result<data::TrainingOptions> order_from(const SessionOptions& options, const Run& run,
+                                         const RunPosition& start) {
+  const std::uint64_t images = run.images.images();
+  data::TrainingOptions order = run.order;
+  order.start = {.step = start.next_step, .used = start.used};
+  if (start.samples > 0) return order;
+  // Earlier builds left out what filled no step at an epoch's end.
+  const std::uint64_t in_step = order.global_batch() * order.accumulate;
+  const std::uint64_t steps = images / in_step;
+  order.start.used = start.next_step / steps * images + start.next_step % steps * in_step;
+  const SampleLedger& restored = run.exchange.facts().samples_before;
+  if (!restored.is_known()) return order;
+  if (restored.samples != images || restored.seed != options.seed) {
+    return Status(Code::kInvalidArgument,
+                  "train.seed, data: the snapshot that the job was restored from has used "
+                  "samples of a set of " +
+                      std::to_string(restored.samples) + " with seed " +
+                      std::to_string(restored.seed) + ", and this training has " +
+                      std::to_string(images) + " with seed " + std::to_string(options.seed) +
+                      ": go on with the same set and seed");
+  }
+  order.start.used = restored.used;
+  return order;
+}
 
 RunDescription describe(const SessionOptions& options, const GradientExchange& exchange,
                         std::uint64_t first_step) {
@@ -139,11 +176,11 @@ Status not_saved(const std::string& ending, const Status& why, std::uint64_t ste
 }
 
 TrainerOptions trainer_options(const SessionOptions& options, const RunPosition& start,
-                               std::uint64_t steps_per_epoch) {
+                               const data::TrainingOrder& order) {
   return {.epochs = options.epochs,
           .max_steps = options.max_steps,
           .first_step = start.next_step,
-          .schedule = make_schedule(options, steps_per_epoch),
+          .schedule = make_schedule(options, order),
           .momentum = options.update.momentum,
           .loss_scale = loss_scale_from(options, start),
           .accumulate = options.update.accumulate,
@@ -152,6 +189,7 @@ TrainerOptions trainer_options(const SessionOptions& options, const RunPosition&
           .samples = samples_of(options),
           .label_smoothing = options.update.label_smoothing,
           .seed = options.seed,
+          .feed = options.data.feed,
           .evaluate = options.evaluate,
           .boundary_steps = options.checkpoint.path.empty() ? 0 : options.checkpoint.every_steps};
 }
@@ -186,9 +224,15 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchange));
   const std::uint64_t first_step = start.next_step;
-  const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.update.accumulate;
-  Trainer trainer({run.network, run.exchange, run.loader, run.test},
-                  trainer_options(options, start, steps_per_epoch));
+  PHUB_ASSIGN_OR_RETURN(const data::TrainingOptions order_options, order_from(options, run, start));
+  const data::TrainingOrder order(run.images.images(), order_options);
+  PHUB_RETURN_IF_ERROR(run.exchange.note_samples({.samples = order.images(),
+                                                  .seed = options.seed,
+                                                  .round = run.exchange.facts().steps_before,
+                                                  .used = order_options.start.used,
+                                                  .per_round = order.samples_per_step()}));
+  Trainer trainer({run.network, run.exchange, run.images, order, run.test},
+                  trainer_options(options, start, order));
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const auto prints = [&] {
     return options.report.print == ReportOptions::Print::kAlways ||
@@ -196,7 +240,6 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   };
   RunCheckpoints checkpoints(options, {run.network, run.exchange, trainer}, first_step);
   Reporter reporter({.epochs = options.epochs,
-                     .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
                      .quiet = [&] { return !prints(); },
                      .bar = options.report.bar},
@@ -238,8 +281,8 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangeFactory& factory,
                                   const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
-  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
-  PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
+  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph));
+  PHUB_RETURN_IF_ERROR(check_fit(options, graph, sets.train->facts()));
   PHUB_ASSIGN_OR_RETURN(auto network, make_executor(graph, options.executor));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
@@ -249,21 +292,22 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   if (!options.report.tensorboard.empty())
     PHUB_RETURN_IF_ERROR(EventFile::check(options.report.tensorboard));
-  data::LoaderOptions loader_options{.batch = options.executor.batch,
-                                     .workers = options.workers,
-                                     .worker_index = 0,
-                                     .part = options.part,
-                                     .seed = options.seed,
-                                     .shift_pixels = options.data.shift_pixels,
-                                     .flip = options.data.flip};
-  PHUB_RETURN_IF_ERROR(data::Loader::check(datasets.train, loader_options));
-  PHUB_RETURN_IF_ERROR(check_accumulation(options, datasets.train));
+  data::TrainingOptions order_options{.batch = options.executor.batch,
+                                      .workers = options.workers,
+                                      .worker_index = 0,
+                                      .part = options.part,
+                                      .seed = options.seed,
+                                      .accumulate = options.update.accumulate,
+                                      .shift_pixels = options.data.shift_pixels,
+                                      .flip = options.data.flip};
+  PHUB_RETURN_IF_ERROR(data::TrainingOrder::check(sets.train->images(), order_options));
+  PHUB_RETURN_IF_ERROR(check_samples(options, sets.train->images()));
   if (network->parameters().empty()) {
     return Status(Code::kInvalidArgument,
                   "model " + options.model + " has no parameters: there is nothing to train");
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
-  loader_options.worker_index = exchange->facts().worker_index;
+  order_options.worker_index = exchange->facts().worker_index;
   const bool saves =
       leads(*exchange) || exchange->facts().may_lead || keeps_back(*network, *exchange);
   if (saves && !options.checkpoint.path.empty()) {
@@ -272,7 +316,6 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   if (options.checkpoint.snapshot) {
     PHUB_RETURN_IF_ERROR(exchange->check_snapshots().with_context("train.snapshot"));
   }
-  PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Executor> executor = std::move(network);
   const bool on_gpu = options.executor.backend == BackendKind::kCuda;
@@ -286,8 +329,10 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
         events, EventFile::open(options.report.tensorboard /
                                 ("worker-" + std::to_string(exchange->facts().worker_index))));
   }
-  return train(options, {*executor, *exchange, *loader, datasets.test, metrics.get(), events.get()},
-               stopped);
+  return train(
+      options,
+      {*executor, *exchange, *sets.train, order_options, *sets.test, metrics.get(), events.get()},
+      stopped);
 }
 
 }  // namespace phub::train

@@ -14,9 +14,12 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/data/loader.h"
+#include "common/config/data_format.h"
+#include "worker/data/encoded/view.h"
+#include "worker/data/feed/order.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/train/backends.h"
+#include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/predicted_encoding.h"
@@ -25,13 +28,16 @@
 
 namespace phub::train {
 
-enum class DataFormat { kIdx, kCifar10, kSynthetic };
 struct DataOptions {
   DataFormat format = DataFormat::kIdx;
   std::filesystem::path path{};
   std::uint32_t synthetic_images = 1024;
   std::uint32_t shift_pixels = 0;
   bool flip = false;
+  data::ViewOptions view{};                // from here on: of encoded images
+  std::vector<float> mean{}, deviation{};  // [channel]; empty: ImageNet's
+  std::uint64_t damaged_max = 100;
+  FeedOptions feed{};
 };
 
 // How gradients become the next parameters, as far as workers decide it.
@@ -98,7 +104,7 @@ struct SessionOptions {
 
 // Images of a step of all workers, those of accumulated batches apart.
 inline std::uint64_t global_batch(const SessionOptions& options) {
-  return data::LoaderOptions{
+  return data::TrainingOptions{
       .batch = options.executor.batch, .workers = options.workers, .part = options.part}
       .global_batch();
 }

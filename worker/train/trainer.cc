@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/samples/random.h"
 #include "kernels/reduce.h"
-#include "worker/data/random.h"
 #include "worker/train/evaluation.h"
 #include "worker/train/exchange/initialise.h"
 
@@ -109,22 +109,25 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()) {
+      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()),
+      batches_(parts.images, parts.order, options.feed, parts.network) {
   parts_.exchange.set_steps(next_step_, last_step());
 }
 
 std::uint64_t Trainer::last_step() const {
-  const std::uint64_t all = options_.epochs * steps_per_epoch();
+  const std::uint64_t all = parts_.order.steps_in(options_.epochs);
   return options_.max_steps > 0 ? std::min(all, options_.max_steps) : all;
 }
 
 Result<StepReport> Trainer::step(std::uint64_t index) {
   const auto start = Clock::now();
-  StepReport report{.step = index,
-                    .epoch = index / steps_per_epoch(),
-                    .learning_rate = learning_rate_at(options_.schedule, index)};
-  ExchangeHooks hooks(parts_.exchange, &sums_,
-                      [this] { return batches_.send_ahead(parts_.network); });
+  StepReport report{
+      .step = index,
+      .epoch = parts_.order.epoch_of(index),
+      .epoch_step = parts_.order.step_of_epoch(index),
+      .steps_per_epoch = parts_.order.steps_per_epoch(),
+      .learning_rate = learning_rate_at(options_.schedule, index, parts_.order.steps_alike(index))};
+  ExchangeHooks hooks(parts_.exchange, &sums_, [this] { return batches_.send_ahead(); });
   for (std::uint32_t part = 0; part < options_.accumulate; ++part) {
     PHUB_RETURN_IF_ERROR(batch(index, part, hooks, report));
   }
@@ -158,15 +161,15 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
                       StepReport& report) {
   const bool is_last = part + 1 == options_.accumulate;
   hooks.begin_batch(part == 0, is_last, report);
-  const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
-  PHUB_RETURN_IF_ERROR(batches_.load(parts_.loader, report.epoch, in_epoch, parts_.network));
+  const std::uint64_t of_all = index * options_.accumulate + part;
+  const auto start = Clock::now();
+  PHUB_RETURN_IF_ERROR(batches_.load(of_all));
+  report.input_seconds += seconds_since(start);
   if (!is_last || is_within_epoch(index + 1)) {
-    PHUB_RETURN_IF_ERROR(
-        batches_.begin_ahead(parts_.loader, report.epoch, in_epoch + 1, parts_.network));
+    PHUB_RETURN_IF_ERROR(batches_.begin_ahead(of_all + 1));
   }
-  data::CounterRandom noise(options_.seed, data::Purpose::kDropout,
-                            parts_.exchange.facts().worker_index,
-                            index * options_.accumulate + part);
+  CounterRandom noise(options_.seed, Purpose::kDropout, parts_.exchange.facts().worker_index,
+                      of_all);
   parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
   PHUB_RETURN_IF_ERROR(take_verdict());
@@ -177,6 +180,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
        .gradient_scale =
            own_weight() * static_cast<double>(scaler_.scale()) / options_.accumulate}));
   if (is_last) {
+    PHUB_RETURN_IF_ERROR(parts_.exchange.set_loss_scale(report.loss_scale));
     PHUB_RETURN_IF_ERROR(parts_.exchange.set_hyper(
         {.learning_rate = report.learning_rate,
          .momentum = options_.momentum,
@@ -206,7 +210,7 @@ Result<double> Trainer::evaluate() {
   batches_.forget_ahead();
   ExchangeHooks hooks(parts_.exchange);
   PHUB_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                        train::evaluate(parts_.network, parts_.test, hooks));
+                        train::evaluate(parts_.network, parts_.test, options_.feed, hooks));
   return evaluation.top1;
 }
 
@@ -244,8 +248,9 @@ Status Trainer::run(Observer& observer, const std::function<Result<bool>()>& is_
     epoch.images += report.images;
     epoch.seconds += report.seconds;
     epoch.exchange_seconds += report.exchange_seconds;
+    epoch.input_seconds += report.input_seconds;
     PHUB_ASSIGN_OR_RETURN(stop, is_last());
-    if (next_step_ % steps_per_epoch() == 0 || next_step_ == end) {
+    if (!is_within_epoch(next_step_)) {
       PHUB_RETURN_IF_ERROR(finish_epoch(epoch, observer));
       epoch = {};
     }

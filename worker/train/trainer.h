@@ -1,7 +1,7 @@
 // The training loop: push each layer's gradients as soon as its backward is done, wait for a key
 // only when the next forward needs it.
 //
-// Owned and called by one thread, the backend's. Executor, exchange, loader and data outlive it.
+// Owned and called by one thread, the backend's. Executor, exchange, order and data outlive it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/data/loader.h"
+#include "worker/data/feed/order.h"
 #include "worker/nn/executor.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gradient_exchange.h"
@@ -34,7 +34,8 @@ struct TrainerOptions {
   std::vector<std::uint32_t> batches = {};  // by worker; none: each has this one's
   float samples = 0.0F;  // of a step: what the servers weigh a push by, in place of that; 0: alike
   float label_smoothing = 0.0F;
-  std::uint64_t seed = 1;            // of dropout's masks
+  std::uint64_t seed = 1;  // of dropout's masks
+  FeedOptions feed = {};
   bool evaluate = true;              // after each epoch, on the worker that leads
   std::uint64_t boundary_steps = 0;  // 0: there are no boundaries
 };
@@ -42,8 +43,9 @@ struct TrainerOptions {
 struct TrainerParts {
   nn::Executor& network;
   GradientExchange& exchange;
-  data::Loader& loader;
-  const data::Dataset& test;
+  const data::Images& images;
+  const data::TrainingOrder& order;  // of these images, with as many accumulated batches
+  const data::Images& test;
 };
 
 class Trainer {
@@ -64,6 +66,7 @@ class Trainer {
   // Share of the test images that are classified correctly. REQUIRES: wait_all.
   Result<double> evaluate();
 
+  const data::TrainingOrder& order() const { return parts_.order; }
   std::uint64_t next_step() const { return next_step_; }
   std::uint64_t last_step() const;  // one past it
   // What the next step's will be. REQUIRES: wait_all.
@@ -72,14 +75,11 @@ class Trainer {
  private:
   class ExchangeHooks;
 
-  std::uint64_t steps_per_epoch() const {
-    return parts_.loader.steps_per_epoch() / options_.accumulate;
-  }
   // Of a step's gradient, before it is pushed.
   double own_weight() const { return options_.samples > 0.0F ? 1.0 : options_.share; }
-  // Whether a step comes after another of its epoch.
+  // Whether a step comes after another of its epoch. REQUIRES: index > 0.
   bool is_within_epoch(std::uint64_t index) const {
-    return index < last_step() && index % steps_per_epoch() > 0;
+    return index < last_step() && parts_.order.epoch_of(index) == parts_.order.epoch_of(index - 1);
   }
   Status batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks, StepReport& report);
   Status take_verdict();

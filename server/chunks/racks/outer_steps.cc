@@ -40,7 +40,6 @@ void OuterSteps::begin(std::uint32_t slot) {
   const std::size_t bytes = chunks_[slot].place.elements * sizeof(float);
   std::memcpy(together_ + home(slot), own_ + home(slot), bytes);
   std::memset(velocity_ + home(slot), 0, bytes);
-  exchange_.keep_initial(slot);
 }
 
 bool OuterSteps::add_own(std::uint32_t slot) {

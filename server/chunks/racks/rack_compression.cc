@@ -11,7 +11,6 @@
 namespace phub::server {
 namespace {
 
-constexpr std::size_t kRackAlignment = 64;
 constexpr std::size_t kZerosAtOnce = 16;  // elements that are looked at together
 
 std::vector<std::uint64_t> elements_by_key(const Plan& plan) {
@@ -33,21 +32,18 @@ bool is_nothing(const float* values, std::size_t count) {
 
 }  // namespace
 
-RackCompression::RackCompression(const JobLayout& layout, std::uint32_t core)
+RackCompression::RackCompression(const JobLayout& layout, std::uint32_t core,
+                                 const std::vector<std::byte*>& places)
     : options_(layout.rack_compress) {
   const Plan& plan = *layout.plan;
   const std::vector<std::uint64_t> key_elements = elements_by_key(plan);
-  std::size_t bytes = 0;
   for (const std::uint32_t id : plan.core_chunks[layout.server_index][core]) {
     const Chunk& chunk = plan.chunks[id];
     const std::uint64_t elements = key_elements[plan.segments[chunk.first_segment].key];
-    chunks_.push_back({.begin = bytes,
+    chunks_.push_back({.place = places[chunks_.size()],
                        .is_sparse = options_.is_on() && chunk.segment_count == 1 &&
                                     elements >= options_.dense_below});
-    const std::size_t most = sizeof(Hyper) + chunk.elements * sizeof(float);
-    bytes += (most + kRackAlignment - 1) / kRackAlignment * kRackAlignment;
   }
-  outgoing_ = std::make_unique_for_overwrite<std::byte[]>(bytes);  // NOLINT(*-avoid-c-arrays)
   indices_.resize(plan.max_chunk_elements);
   values_.resize(plan.max_chunk_elements);
   scratch_.resize(kernels::scratch_of(options_.selector, plan.max_chunk_elements));
@@ -100,19 +96,19 @@ std::uint32_t RackCompression::write(std::byte* to, std::span<const float> sum) 
 }
 
 void RackCompression::write_up(std::uint32_t slot, std::span<const float> sum) {
-  chunks_[slot].bytes = write(outgoing_.get() + chunks_[slot].begin, sum);
+  chunks_[slot].bytes = write(chunks_[slot].place, sum);
 }
 
 void RackCompression::write_down(std::uint32_t slot, const Hyper& hyper,
                                  std::span<const float> sum) {
-  std::byte* const to = outgoing_.get() + chunks_[slot].begin;
+  std::byte* const to = chunks_[slot].place;
   std::memcpy(to, &hyper, sizeof(hyper));
   const std::uint32_t bytes = sum.empty() ? 0 : write(to + sizeof(hyper), sum);
   chunks_[slot].bytes = static_cast<std::uint32_t>(sizeof(hyper)) + bytes;
 }
 
 void RackCompression::pass_down(std::uint32_t slot, std::span<const std::byte> reply) {
-  std::memcpy(outgoing_.get() + chunks_[slot].begin, reply.data(), reply.size());
+  std::memcpy(chunks_[slot].place, reply.data(), reply.size());
   chunks_[slot].bytes = static_cast<std::uint32_t>(reply.size());
 }
 

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,7 +23,9 @@ namespace phub::server {
 
 class RackCompression {
  public:
-  RackCompression(const JobLayout& layout, std::uint32_t core);
+  // `places`: by slot, of a Hyper and the chunk's elements in fp32. They outlive it.
+  RackCompression(const JobLayout& layout, std::uint32_t core,
+                  const std::vector<std::byte*>& places);
 
   // Whether some of the chunk's sum is kept back here; small keys' is not.
   bool keeps_back(std::uint32_t slot) const { return chunks_[slot].is_sparse; }
@@ -43,7 +44,7 @@ class RackCompression {
   void pass_down(std::uint32_t slot, std::span<const std::byte> reply);
   // Empty: neither was there yet.
   std::span<const std::byte> outgoing(std::uint32_t slot) const {
-    return {outgoing_.get() + chunks_[slot].begin, chunks_[slot].bytes};
+    return {chunks_[slot].place, chunks_[slot].bytes};
   }
 
   // Reads a sum into one of all elements. What is wrong with it is found before anything is
@@ -57,16 +58,15 @@ class RackCompression {
 
  private:
   struct Place {
-    std::size_t begin = 0;    // in outgoing_
+    std::byte* place = nullptr;
     std::uint32_t bytes = 0;  // of what is there
     bool is_sparse = false;
   };
   std::uint32_t write(std::byte* to, std::span<const float> sum);
 
   const RackCompress options_;
-  std::vector<Place> chunks_;              // by slot
-  std::unique_ptr<std::byte[]> outgoing_;  // NOLINT(*-avoid-c-arrays): pages that nobody touches
-  std::vector<std::uint32_t> indices_;     // of a chunk
+  std::vector<Place> chunks_;           // by slot
+  std::vector<std::uint32_t> indices_;  // of a chunk
   std::vector<float> values_;
   std::vector<std::uint32_t> scratch_;  // of the selector
 };

@@ -13,6 +13,7 @@ RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
                            BufferPool& staging)
     : memory_(parameters.memory()),
       core_(core),
+      offsets_(memory_->rack_offsets(*layout.plan, layout.server_index, core)),
       type_(layout.rack_wire_type),
       leaves_out_(layout.loss_scale.kind == LossScaling::kVoted && !layout.rack_local.is_on()),
       is_local_(layout.rack_local.is_on()),
@@ -20,7 +21,10 @@ RackExchange::RackExchange(const JobLayout& layout, std::uint32_t core,
       chunks_(chunks),
       parameters_(parameters),
       staging_(staging) {
-  if (combines_sums(layout)) compression_.emplace(layout, core);
+  if (!combines_sums(layout)) return;
+  std::vector<std::byte*> places;
+  for (std::uint32_t slot = 0; slot < chunks.size(); ++slot) places.push_back(outgoing(slot));
+  compression_.emplace(layout, core, places);
 }
 
 PushResult RackExchange::read(const Push& push, const ShardChunk& chunk, Contribution& sum) {
@@ -28,18 +32,28 @@ PushResult RackExchange::read(const Push& push, const ShardChunk& chunk, Contrib
     sum = {.data = push.data, .staged = push.staged};
     return PushResult::kAccepted;
   }
-  sum = {.data = staging_.take(), .staged = true};
   auto fault = wire::SparseFault::kNone;
-  if (compression_) {  // racks that are joined so push by tcp alone
-    PHUB_DCHECK(push.staged, "a rack's sum by tcp");
+  if (compression_) {
+    // The other rack could change an index in shared memory or a window after the check.
+    if (!push.staged && staging_.free() < 2) return PushResult::kDuplicate;
+    std::byte* const own = push.staged ? push.data : copy_of({push.data, push.bytes});
+    sum = {.data = staging_.take(), .staged = true};
     auto* const wide = reinterpret_cast<float*>(sum.data);
-    fault = RackCompression::read({push.data, push.bytes}, {wide, chunk.place.elements});
+    fault = RackCompression::read({own, push.bytes}, {wide, chunk.place.elements});
+    staging_.give(own);
   } else {
+    sum = {.data = staging_.take(), .staged = true};
     kernels::convert(sum.data, DataType::kFloat32, push.data, type_, chunk.place.elements);
+    if (push.staged) staging_.give(push.data);
   }
-  if (push.staged) staging_.give(push.data);
   if (fault != wire::SparseFault::kNone) staging_.give(sum.data);
   return result_of(fault);
+}
+
+std::byte* RackExchange::copy_of(std::span<const std::byte> bytes) {
+  std::byte* const copy = staging_.take();
+  std::memcpy(copy, bytes.data(), bytes.size());
+  return copy;
 }
 
 void RackExchange::prepare(std::uint32_t slot, std::byte* sum, float loss_scale) {
@@ -67,34 +81,34 @@ void RackExchange::write_up(std::uint32_t slot, ChunkSum& sum, PushSums& sums) {
     compression_->write_up(slot, {values, chunk.place.elements});
   } else if (type_ != DataType::kFloat32) {
     sums.merge(slot, sum, chunk.place.elements);
-    round(chunk, reinterpret_cast<float*>(sum.data), parameters_.residuals.of(chunk),
+    round(slot, reinterpret_cast<float*>(sum.data), parameters_.residuals.of(chunk),
           parameters_.residuals.next(chunk));
   } else {
     std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
     const std::size_t count = sums.sources(slot, sum, 0, sources);
     kernels::update({.sources = {sources.data(), count},
                      .elements = chunk.place.elements,
-                     .parameters = reinterpret_cast<float*>(outgoing(chunk))});
+                     .parameters = reinterpret_cast<float*>(outgoing(slot))});
   }
   sums.clear(slot, sum);
 }
 
 void RackExchange::write_initial(std::uint32_t slot, kernels::Source values) {
   const ShardChunk& chunk = chunks_[slot];
-  kernels::convert(outgoing(chunk), DataType::kFloat32, values.data, values.type,
+  kernels::convert(outgoing(slot), DataType::kFloat32, values.data, values.type,
                    chunk.place.elements);
 }
 
 // Adds `rest`, the residual of the rounds before, to the sum, and rounds it to what goes up. Keeps
 // what is left now in `next`, so that nothing is lost over the rounds. What is not finite leaves
 // nothing.
-void RackExchange::round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
+void RackExchange::round(std::uint32_t slot, float* sum, std::span<const float> rest,
                          std::span<float> next) const {
-  const std::size_t elements = chunk.place.elements;
+  const std::size_t elements = chunks_[slot].place.elements;
   for (std::size_t i = 0; i < elements; ++i) sum[i] += rest[i];
-  kernels::convert(outgoing(chunk), type_, reinterpret_cast<const std::byte*>(sum),
+  kernels::convert(outgoing(slot), type_, reinterpret_cast<const std::byte*>(sum),
                    DataType::kFloat32, elements);
-  kernels::convert(reinterpret_cast<std::byte*>(next.data()), DataType::kFloat32, outgoing(chunk),
+  kernels::convert(reinterpret_cast<std::byte*>(next.data()), DataType::kFloat32, outgoing(slot),
                    type_, elements);
   for (std::size_t i = 0; i < elements; ++i) {
     const float left = sum[i] - next[i];
@@ -105,11 +119,11 @@ void RackExchange::round(const ShardChunk& chunk, float* sum, std::span<const fl
 std::span<const std::byte> RackExchange::sum_to_push(std::uint32_t slot) const {
   const ShardChunk& chunk = chunks_[slot];
   if (combines(chunk)) {
-    // It is empty if the rack above has replied to initial parameters that were not sent yet.
+    // Initial parameters are no compressed sum: they go up as they are.
     const std::span<const std::byte> sum = compression_->outgoing(slot);
     if (!sum.empty()) return sum;
   }
-  return {outgoing(chunk), sum_bytes(chunk)};
+  return {outgoing(slot), sum_bytes(chunk)};
 }
 
 PushResult RackExchange::read_reply(std::uint32_t slot, std::span<const std::byte> reply,

@@ -67,45 +67,46 @@ class RackExchange {
   void write_down(std::uint32_t slot, const Hyper& hyper, std::span<const float> sum) {
     compression_->write_down(slot, hyper, sum);
   }
-  // Racks that make rounds by themselves change their parameters while initial ones are on their
-  // way down. Copies these to where they are sent from.
+  // Copies initial parameters to where replies are sent from. Racks that make rounds by themselves
+  // change theirs while these are on their way down. REQUIRES: compresses.
   void keep_initial(std::uint32_t slot) {
-    std::ranges::copy(parameters_.published(chunks_[slot].place), outgoing(chunks_[slot]));
+    compression_->pass_down(slot, parameters_.published(chunks_[slot].place));
   }
   // What racks below are replied to with; empty: new parameters.
   std::span<const std::byte> reply_below(std::uint32_t slot) const {
-    if (!compression_) return {};
-    const auto sum = compression_->outgoing(slot);
-    return sum.empty() && is_local_ ? initial(slot) : sum;
+    return compression_ ? compression_->outgoing(slot) : std::span<const std::byte>();
   }
+  // Where a device or another server puts the reply to the chunk's sum: where the sum was pushed
+  // from, in bytes of the memory that both sides share. REQUIRES: compresses.
+  std::uint64_t reply_offset(std::uint32_t slot) const { return offsets_[slot]; }
   // Whether such a reply of the rack above may have `bytes`: a Hyper, and a sum or none.
   bool may_reply(const ShardChunk& chunk, std::size_t bytes) const {
     const std::size_t least = sizeof(Hyper) + (leaves_out_ ? 0 : 1);
     return bytes >= least && bytes <= sizeof(Hyper) + sum_bytes(chunk);
   }
   // Reads one. kAccepted: the chunk has its Hyper, and its sum in fp32 unless the update is left
-  // out. `goes_on`: racks below are replied to with the same.
+  // out. `goes_on`: racks below are replied to with the same. REQUIRES: nobody else writes to the
+  // reply.
   PushResult read_reply(std::uint32_t slot, std::span<const std::byte> reply, bool goes_on);
 
-  // A device of the rack above writes replies into the parameters, as soon as it has the sum. Set
-  // before the first push.
+  // A device of the rack above writes replies into the parameters, as soon as it has the sum; one
+  // that is a sum it writes elsewhere. Set before the first push.
   bool replies_land_unseen = false;
 
  private:
-  // What keep_initial copied.
-  std::span<const std::byte> initial(std::uint32_t slot) const {
-    const ChunkPlace& place = chunks_[slot].place;
-    return {outgoing(chunks_[slot]), parameters_.published(place).size()};
-  }
-  void round(const ShardChunk& chunk, float* sum, std::span<const float> rest,
+  std::byte* copy_of(std::span<const std::byte> bytes);  // in a staging buffer
+  void round(std::uint32_t slot, float* sum, std::span<const float> rest,
              std::span<float> next) const;
-  std::byte* outgoing(const ShardChunk& chunk) const { return memory_->rack_sum(chunk.place.home); }
+  std::byte* outgoing(std::uint32_t slot) const {
+    return memory_->rack_sums->data() + offsets_[slot];
+  }
 
   const std::shared_ptr<JobMemory> memory_;
   const std::uint32_t core_;
-  const DataType type_;    // of what other racks push and are pushed
-  const bool leaves_out_;  // rounds, by votes
-  const bool is_local_;    // racks make rounds by themselves
+  const std::vector<std::uint64_t> offsets_;  // by slot, in rack_sums
+  const DataType type_;                       // of what other racks push and are pushed
+  const bool leaves_out_;                     // rounds, by votes
+  const bool is_local_;                       // racks make rounds by themselves
   // The parameters were there before the first round. A local rack that is ahead then pushes its
   // difference before this one has begun.
   const bool is_restored_;

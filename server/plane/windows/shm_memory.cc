@@ -53,7 +53,7 @@ Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const Jo
   const bool from_rack = is_rack(offer.worker);
   PHUB_RETURN_IF_ERROR(check(offer, from_rack ? memory.rack_bytes() : memory_bytes_));
   // Another server reads what is published here as a stranger's: it insists on all of its pages.
-  if (from_rack) PHUB_RETURN_IF_ERROR(memory.published->commit());
+  if (from_rack) PHUB_RETURN_IF_ERROR(memory.rack_replies().commit());
   transport::ShmConnection connection;
   PHUB_ASSIGN_OR_RETURN(
       auto channel,
@@ -64,7 +64,8 @@ Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const Jo
   workers_[offer.worker].channels.push_back(connection.channel);
   connection.capacity = offer.channel_capacity;
   connection.core_side = true;
-  connection.own_memory = {memory.published->data(), memory.published->size()};
+  const SharedMemory& replies = from_rack ? memory.rack_replies() : *memory.published;
+  connection.own_memory = {replies.data(), replies.size()};
   auto& layout = (from_rack ? rack_layouts_ : layouts_)[offer.core];
   if (!layout) layout = std::make_shared<const WindowLayout>(layout_for(offer, memory));
   return connection;
@@ -76,10 +77,8 @@ WindowLayout ShmMemory::layout_for(const Offer& offer, const JobMemory& memory) 
   }
   WindowLayout layout;
   const std::uint64_t line = offer.core * wire::kHyperStride;
-  for (const std::uint32_t id : plan_->core_chunks[server_][offer.core]) {
-    const std::uint64_t home = memory.arena.at(plan_->chunks[id].arena_offset);
-    layout.slots.push_back(memory.rack_words_bytes - line + home * sizeof(float));
-  }
+  layout.slots = memory.rack_offsets(*plan_, server_, offer.core);
+  for (std::uint64_t& slot : layout.slots) slot -= line;
   layout.bytes = memory.rack_bytes() - line;
   return layout;
 }

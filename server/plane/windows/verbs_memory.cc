@@ -36,12 +36,12 @@ VerbsMemory::Windows VerbsMemory::windows_of(const JobLayout& layout, std::size_
   return windows;
 }
 
-Status VerbsMemory::open(Member& member, std::uint64_t window_bytes) const {
-  const SharedMemory& published = *memory_->published;
+Status VerbsMemory::open(Member& member, const SharedMemory& replies,
+                         std::uint64_t window_bytes) const {
   PHUB_ASSIGN_OR_RETURN(member.domain, transport::verbs::make_domain(*device_));
   PHUB_ASSIGN_OR_RETURN(
       member.source,
-      register_memory(*member.domain, {published.data(), published.size()}, RegionAccess::kSource));
+      register_memory(*member.domain, {replies.data(), replies.size()}, RegionAccess::kSource));
   PHUB_ASSIGN_OR_RETURN(member.windows, Mapping::anonymous(window_bytes, Pages::kReserved));
   PHUB_ASSIGN_OR_RETURN(
       member.window,
@@ -55,9 +55,10 @@ Result<transport::VerbsRegions> VerbsMemory::of(std::uint32_t seat, std::uint32_
   Member& member = members_[seat];
   const bool is_rack = seat >= workers_;
   const Windows& windows = is_rack ? for_rack_ : for_worker_;
+  const SharedMemory& replies = is_rack ? memory_->rack_replies() : *memory_->published;
   if (!member.window) {
     Member fresh;
-    PHUB_RETURN_IF_ERROR(open(fresh, windows.bytes));
+    PHUB_RETURN_IF_ERROR(open(fresh, replies, windows.bytes));
     member = std::move(fresh);
     open_bytes_.fetch_add(windows.bytes, std::memory_order_relaxed);
     if (member.windows->pages() == Pages::kReserved) {
@@ -71,19 +72,19 @@ Result<transport::VerbsRegions> VerbsMemory::of(std::uint32_t seat, std::uint32_
       .domain = member.domain.get(),
       .source_key = member.source->lkey,
       .window_key = member.window->rkey,
-      .mirrored = is_mirrored ? memory_->published->data() : nullptr,
+      .mirrored = is_mirrored ? replies.data() : nullptr,
       .window = {member.windows->data() + section.offset, section.layout->bytes}};
 }
 
 Status VerbsMemory::open_towards(Member& member) const {
   const SharedMemory& sums = *memory_->rack_sums;
-  const SharedMemory& published = *memory_->published;
+  const SharedMemory& replies = memory_->rack_replies();
   PHUB_ASSIGN_OR_RETURN(member.domain, transport::verbs::make_domain(*device_));
   PHUB_ASSIGN_OR_RETURN(member.source, register_memory(*member.domain, {sums.data(), sums.size()},
                                                        RegionAccess::kSource));
   PHUB_ASSIGN_OR_RETURN(
       member.window,
-      register_memory(*member.domain, {published.data(), published.size()}, RegionAccess::kWindow));
+      register_memory(*member.domain, {replies.data(), replies.size()}, RegionAccess::kWindow));
   return {};
 }
 
@@ -94,12 +95,12 @@ Result<transport::VerbsRegions> VerbsMemory::towards(std::uint32_t rack) {
     PHUB_RETURN_IF_ERROR(open_towards(fresh));
     member = std::move(fresh);
   }
-  const SharedMemory& published = *memory_->published;
+  const SharedMemory& replies = memory_->rack_replies();
   return transport::VerbsRegions{.owner = shared_from_this(),
                                  .domain = member.domain.get(),
                                  .source_key = member.source->lkey,
                                  .window_key = member.window->rkey,
-                                 .window = {published.data(), published.size()}};
+                                 .window = {replies.data(), replies.size()}};
 }
 
 }  // namespace phub::server

@@ -1,7 +1,8 @@
 // One job's memory as one RDMA device sees it: for each worker the parameters, which only we read,
 // and windows of its own, one a core, which only that worker can write to and nobody can read. The
 // same for each other rack that pushes sums here; and for each to which sums are pushed, those, and
-// the parameters as its window: a rack is trusted with the parameters of its own job.
+// what replies land in as its window: the parameters, or the sums again where replies are sums. A
+// rack is trusted with the parameters of its own job.
 //
 // A domain for each of these and device: a key is worth nothing on another worker's connection, be
 // it guessed right (devices count them up). Made by a control thread; lives until the last
@@ -67,7 +68,7 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   explicit VerbsMemory(std::uint32_t workers) : workers_(workers) {}
   static Windows windows_of(const JobLayout& layout, std::size_t element_bytes,
                             const std::vector<std::uint32_t>& cores);
-  Status open(Member& member, std::uint64_t window_bytes) const;
+  Status open(Member& member, const SharedMemory& replies, std::uint64_t window_bytes) const;
   Status open_towards(Member& member) const;
 
   const std::uint32_t workers_;  // have the first seats

@@ -26,6 +26,25 @@ JobLayout layout_of(const RackCompress& compress) {
   return layout;
 }
 
+// Racks, and the places where they leave what travels.
+struct PlacedRacks {
+  explicit PlacedRacks(const RackCompress& compress)
+      : places(of(memory, *layout_of(compress).plan)), racks(layout_of(compress), 0, places) {}
+
+  static std::vector<std::byte*> of(std::vector<std::vector<std::byte>>& memory, const Plan& plan) {
+    std::vector<std::byte*> places;
+    for (const std::uint32_t id : plan.core_chunks[0][0]) {
+      memory.emplace_back(sizeof(Hyper) + plan.chunks[id].elements * sizeof(float));
+    }
+    for (auto& each : memory) places.push_back(each.data());
+    return places;
+  }
+
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> places;
+  RackCompression racks;
+};
+
 std::vector<float> sum_noise(std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -42,7 +61,8 @@ std::size_t sent_of(const std::vector<float>& sum) {
 
 TEST_CASE("what goes up and what is kept back are the sum, with what was kept back", "[racks]") {
   const auto selector = GENERATE(Selector::kExact, Selector::kHistogram, Selector::kThresholds);
-  RackCompression racks(layout_of({.density = 0.05F, .dense_below = 1, .selector = selector}), 0);
+  PlacedRacks placed({.density = 0.05F, .dense_below = 1, .selector = selector});
+  RackCompression& racks = placed.racks;
   std::vector<float> rest = sum_noise(1);
   const std::vector<float> before = rest;
   std::vector<float> sum = sum_noise(2);
@@ -58,17 +78,18 @@ TEST_CASE("what goes up and what is kept back are the sum, with what was kept ba
 TEST_CASE("at least one element goes up, and all where the density is 1", "[racks]") {
   std::vector<float> rest(kSumElements);
   std::vector<float> sum = sum_noise(3);
-  RackCompression(layout_of({.density = 1e-6F, .dense_below = 1}), 0).keep_back(sum, rest, rest, 0);
+  PlacedRacks({.density = 1e-6F, .dense_below = 1}).racks.keep_back(sum, rest, rest, 0);
   CHECK(sent_of(sum) == 1);
   sum = sum_noise(4);
   std::fill(rest.begin(), rest.end(), 0.0F);
-  RackCompression(layout_of({.density = 1.0F, .dense_below = 1}), 0).keep_back(sum, rest, rest, 0);
+  PlacedRacks({.density = 1.0F, .dense_below = 1}).racks.keep_back(sum, rest, rest, 0);
   CHECK(sum == sum_noise(4));
   CHECK(rest == std::vector<float>(kSumElements));
 }
 
 TEST_CASE("what is not finite goes up and is never kept back", "[racks]") {
-  RackCompression racks(layout_of({.density = 0.01F, .dense_below = 1}), 0);
+  PlacedRacks placed({.density = 0.01F, .dense_below = 1});
+  RackCompression& racks = placed.racks;
   std::vector<float> rest(kSumElements);
   std::vector<float> sum = sum_noise(5);
   for (std::size_t i = 0; i < 50; ++i) sum[i] = std::numeric_limits<float>::quiet_NaN();
@@ -82,7 +103,8 @@ TEST_CASE("what is not finite goes up and is never kept back", "[racks]") {
 
 TEST_CASE("small keys and those that share a chunk go whole", "[racks]") {
   const auto dense_below = GENERATE(1U, 1025U);
-  RackCompression racks(layout_of({.density = 0.01F, .dense_below = dense_below}), 0);
+  PlacedRacks placed({.density = 0.01F, .dense_below = dense_below});
+  RackCompression& racks = placed.racks;
   const JobLayout layout = layout_of({});
   for (std::uint32_t slot = 0; slot < layout.plan->chunks.size(); ++slot) {
     const Chunk& chunk = layout.plan->chunks[slot];
@@ -92,7 +114,8 @@ TEST_CASE("small keys and those that share a chunk go whole", "[racks]") {
 }
 
 TEST_CASE("sums travel by their zeros, with every bit", "[racks]") {
-  RackCompression racks(layout_of({.density = 0.01F}), 0);
+  PlacedRacks placed({.density = 0.01F});
+  RackCompression& racks = placed.racks;
   for (const std::size_t count : {0U, 1U, 3U, 17U, 511U, 512U, 1024U}) {
     std::vector<float> sum(kSumElements);
     for (std::size_t i = 0; i < count; ++i)

@@ -107,6 +107,50 @@ TEST_CASE("a reply from above that is none ends its job with its cause", "[racks
   }
 }
 
+// As shared memory and windows bring them.
+TEST_CASE("what is wrong in place is found in a copy, which is given back", "[racks]") {
+  using server::PushResult;
+  const PushResult results[] = {PushResult::kBadIndex, PushResult::kBadIndex,
+                                PushResult::kBadOrder, PushResult::kBadOrder,
+                                PushResult::kBadCount, PushResult::kBadCount};
+  const std::vector<Wrong> all = wrong_sums("", "", "");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(i);
+    std::vector<std::byte> sum = all[i].bytes;
+    Beset beset;
+    server::Shard& shard = beset.rig.job(0).shard;
+    const Hyper hyper;
+    const auto push = [&](std::vector<std::byte>& bytes) {
+      return shard.on_push({.worker = beset.rig.seat(0, 2),
+                            .slot = beset.slot_of_root(0),
+                            .data = bytes.data(),
+                            .bytes = static_cast<std::uint32_t>(bytes.size()),
+                            .staged = false,
+                            .hyper = &hyper});
+    };
+    CHECK(push(sum) == results[i]);
+    CHECK(beset.rig.job(0).staging->in_use() == 0);
+    beset.push_up();
+    const std::vector<std::byte> reply = behind({}, sum);
+    CHECK(shard.take_reply(beset.slot_of_root(2), reply, false) == results[i]);
+    const std::vector<std::byte> longer(4096 + sizeof(Hyper) + 1);
+    CHECK(shard.take_reply(beset.slot_of_root(2), longer, false) == PushResult::kBadLength);
+    CHECK(beset.rig.job(0).staging->in_use() == 0);
+  }
+}
+
+TEST_CASE("a sum and a reply in place count as those that are staged", "[racks]") {
+  using server::PushResult;
+  Beset beset;
+  server::Shard& shard = beset.rig.job(0).shard;
+  std::vector<std::byte> sum = sparse_bytes_of({5});
+  beset.push_up();
+  const std::uint32_t slot = beset.slot_of_root(2);
+  CHECK(shard.take_reply(slot, behind({}, sum), false) == PushResult::kCompleted);
+  CHECK(shard.take_reply(slot, behind({}, sum), false) == PushResult::kDuplicate);
+  CHECK(beset.rig.job(0).staging->in_use() == 0);
+}
+
 TEST_CASE("sums of lengths that none has end their job", "[racks]") {
   for (const std::size_t bytes : {1U, 3U, 5U, 4095U, 4097U, 4112U}) {
     INFO(bytes);

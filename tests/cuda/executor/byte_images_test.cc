@@ -13,7 +13,7 @@
 
 #include "kernels/cuda/host_array.h"
 #include "tests/cuda/executor/executor_rig.h"
-#include "worker/data/loader.h"
+#include "worker/data/dataset.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
@@ -29,17 +29,17 @@ using testing::require;
 constexpr std::uint32_t kBatch = 5;
 
 data::Dataset dataset(std::uint32_t channels) {
-  data::Dataset made{.channels = channels, .height = 7, .width = 6, .classes = 5};
+  data::Dataset made{.facts = {.channels = channels, .height = 7, .width = 6, .classes = 5}};
   std::mt19937 random(3);
   for (std::uint32_t image = 0; image < 23; ++image) {
-    for (std::size_t i = 0; i < made.image_bytes(); ++i) {
+    for (std::size_t i = 0; i < made.facts.image_bytes(); ++i) {
       made.pixels.push_back(static_cast<std::uint8_t>(random() >> 24U));
     }
-    made.labels.push_back(static_cast<std::uint16_t>(random() % made.classes));
+    made.labels.push_back(static_cast<std::uint16_t>(random() % made.facts.classes));
   }
   for (std::uint32_t c = 0; c < channels; ++c) {
-    made.mean.push_back(0.4822F + 0.01F * static_cast<float>(c));
-    made.deviation.push_back(0.2435F + 0.02F * static_cast<float>(c));
+    made.facts.mean.push_back(0.4822F + 0.01F * static_cast<float>(c));
+    made.facts.deviation.push_back(0.2435F + 0.02F * static_cast<float>(c));
   }
   return made;
 }
@@ -103,106 +103,103 @@ TEST_CASE("A device's training images are the loader's, moved by the same random
   const std::uint32_t channels = GENERATE(1U, 3U, 4U);
   const std::uint32_t shift = GENERATE(0U, 2U, 9U);  // 9: past the edge
   const bool flip = GENERATE(false, true);
-  const data::Dataset images = dataset(channels);
-  const data::LoaderOptions options{
-      .batch = kBatch, .seed = 11, .shift_pixels = shift, .flip = flip};
-  const auto on_host = require(data::Loader::create(images, options));
-  const auto on_device = require(data::Loader::create(images, options));
+  const auto images = data::images_of(dataset(channels));
+  const data::TrainingOrder order(
+      images->images(), {.batch = kBatch, .seed = 11, .shift_pixels = shift, .flip = flip});
   Loaded loaded(reader(channels));
-  train::BatchLoading loading;
+  data::Feeder on_host(*images, order, {});
+  train::BatchLoading loading(*images, order, {.threads = GENERATE(0U, 2U)}, *loaded.executor);
   std::size_t moved = 0;
-  for (std::uint64_t step = 0; step < 2 * on_host->steps_per_epoch(); ++step) {
-    const std::uint64_t epoch = step / on_host->steps_per_epoch();
-    const std::uint64_t in_epoch = step % on_host->steps_per_epoch();
+  for (std::uint64_t step = 0; step < 2 * order.steps_per_epoch(); ++step) {
     INFO("step " << step);
     data::Batch expected;
-    on_host->load(epoch, in_epoch, expected);
-    require(loading.load(*on_device, epoch, in_epoch, *loaded.executor));
+    require(on_host.load(step, expected));
+    require(loading.load(step));
     CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
                      loading.labels().end()));
-    CHECK(same_bits(loaded.input(channels), expected.images));
-    std::vector<std::uint8_t> pixels(kBatch * images.image_bytes());
-    data::ByteBatch bytes;
-    bytes.pixels = pixels;
-    on_device->load(epoch, in_epoch, bytes);
-    for (const auto& move : bytes.moves) moved += move.down != 0 || move.flip ? 1 : 0;
+    CHECK(same_bits(loaded.input(channels), expected.numbers));
+    for (std::uint32_t slot = 0; slot < kBatch; ++slot) {
+      const data::Move move = order.shown(step, slot).move;
+      moved += move.down != 0 || move.flip ? 1 : 0;
+    }
   }
   CHECK((moved > 0) == (shift > 0 || flip));
 }
 
 TEST_CASE("A device's test images are the loader's, also in a last batch that is not full") {
-  const data::Dataset images = dataset(3);
+  const auto images = data::images_of(dataset(3));
+  const data::EvaluationOrder order(images->images(), kBatch);
   Loaded loaded(reader(3));
-  train::BatchLoading loading;
-  for (std::size_t first = 0; first < images.images(); first += kBatch) {
+  data::Feeder on_host(*images, order, {});
+  train::BatchLoading loading(*images, order, {.threads = GENERATE(0U, 2U)}, *loaded.executor);
+  for (std::uint64_t index = 0; index < order.batches(); ++index) {
     data::Batch expected;
-    expected.labels.resize(kBatch);
-    data::load_in_order(images, first, expected);
-    require(loading.load_in_order(images, first, *loaded.executor));
-    CHECK(loading.labels().size() == std::min<std::size_t>(kBatch, images.images() - first));
-    CHECK(same_bits(loaded.input(3), expected.images));
+    require(on_host.load(index, expected));
+    require(loading.load(index));
+    CHECK(same_bits(loaded.input(3), expected.numbers));
   }
 }
 
 TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten") {
-  const data::Dataset images = dataset(3);
-  const data::LoaderOptions options{.batch = kBatch, .seed = 7, .shift_pixels = 2, .flip = true};
-  const auto on_host = require(data::Loader::create(images, options));
-  const auto on_device = require(data::Loader::create(images, options));
+  const auto images = data::images_of(dataset(3));
+  const data::TrainingOrder order(images->images(),
+                                  {.batch = kBatch, .seed = 7, .shift_pixels = 2, .flip = true});
+  const data::EvaluationOrder all(images->images(), kBatch);
   const unsigned seed = GENERATE(range(1U, 33U));
   std::mt19937 random(seed);
   Loaded loaded(reader(3), seed);
-  train::BatchLoading loading;
-  const std::uint64_t steps = on_host->steps_per_epoch();
+  const train::FeedOptions feed{.threads = seed % 3};
+  data::Feeder on_host(*images, order, {}), all_on_host(*images, all, {});
+  train::BatchLoading loading(*images, order, feed, *loaded.executor);
+  const std::uint64_t steps = order.steps_per_epoch();
   const auto check_training = [&](std::uint64_t step) {
     data::Batch expected;
-    on_host->load(0, step, expected);
-    require(loading.load(*on_device, 0, step, *loaded.executor));
+    require(on_host.load(step, expected));
+    require(loading.load(step));
     CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
                      loading.labels().end()));
-    return expected.images;
+    return expected.numbers;
   };
   for (int turn = 0; turn < 40; ++turn) {
     INFO("seed " << seed << ", turn " << turn);
     const std::vector<float> expected = check_training(random() % steps);
     // Begun before the device has read the batch of now, which stays what it is.
     if (random() % 4 > 0) {
-      require(loading.begin_ahead(*on_device, 0, random() % steps, *loaded.executor));
+      require(loading.begin_ahead(random() % steps));
     }
     const bool is_sent_early = random() % 2 == 0;
-    if (is_sent_early) require(loading.send_ahead(*loaded.executor));
+    if (is_sent_early) require(loading.send_ahead());
     CHECK(same_bits(loaded.input(3), expected));
     for (auto again = random() % 3; again > 0; --again) {
-      require(loading.send_ahead(*loaded.executor));
+      require(loading.send_ahead());
     }
     if (random() % 4 > 0) continue;
     // An evaluation in between, by others.
     loading.forget_ahead();
-    train::BatchLoading other;
+    train::BatchLoading other(*images, all, feed, *loaded.executor);
     data::Batch in_order;
-    in_order.labels.resize(kBatch);
-    data::load_in_order(images, 3, in_order);
-    require(other.load_in_order(images, 3, *loaded.executor));
-    CHECK(same_bits(loaded.input(3), in_order.images));
+    require(all_on_host.load(1, in_order));
+    require(other.load(1));
+    CHECK(same_bits(loaded.input(3), in_order.numbers));
   }
 }
 
 TEST_CASE("Batches follow each other while the device is busy with those before") {
-  const data::Dataset images = dataset(3);
-  const data::LoaderOptions options{.batch = kBatch, .seed = 7, .shift_pixels = 2, .flip = true};
-  const auto on_host = require(data::Loader::create(images, options));
-  const auto on_device = require(data::Loader::create(images, options));
+  const auto images = data::images_of(dataset(3));
+  const data::TrainingOrder order(images->images(),
+                                  {.batch = kBatch, .seed = 7, .shift_pixels = 2, .flip = true});
   const unsigned seed = GENERATE(range(1U, 33U));
   Loaded loaded(reader(3), seed);
-  train::BatchLoading loading;
+  data::Feeder on_host(*images, order, {});
+  train::BatchLoading loading(*images, order, {.threads = seed % 3}, *loaded.executor);
   constexpr std::size_t kBatches = 9;
   std::vector<std::vector<float>> expected(kBatches), found(kBatches);
   for (std::size_t i = 0; i < kBatches; ++i) {
-    const std::uint64_t step = i % on_host->steps_per_epoch();
+    const std::uint64_t step = i % order.steps_per_epoch();
     data::Batch batch;
-    on_host->load(0, step, batch);
-    expected[i] = batch.images;
-    require(loading.load(*on_device, 0, step, *loaded.executor));
+    require(on_host.load(step, batch));
+    expected[i] = batch.numbers;
+    require(loading.load(step));
     loaded.queue_input(3, found[i]);  // nobody waits for it
   }
   require(loaded.runtime->synchronise(Stream::kCompute));
@@ -224,7 +221,7 @@ struct Told : train::Observer {
 
 constexpr std::size_t kStopAfter = 5;  // of four steps an epoch, or of two
 
-Told train_on(Executor& executor, const data::Dataset& images, std::uint32_t accumulate) {
+Told train_on(Executor& executor, const data::Images& images, std::uint32_t accumulate) {
   std::vector<KeySpec> keys;
   for (const ParameterSpec& spec : executor.parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
@@ -235,9 +232,10 @@ Told train_on(Executor& executor, const data::Dataset& images, std::uint32_t acc
   }
   require(exchange->initialise());
   require(train::bind(executor, *exchange));
-  const auto loader = require(
-      data::Loader::create(images, {.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true}));
-  train::Trainer trainer({executor, *exchange, *loader, images},
+  const data::TrainingOrder order(
+      images.images(),
+      {.batch = kBatch, .seed = 5, .accumulate = accumulate, .shift_pixels = 2, .flip = true});
+  train::Trainer trainer({executor, *exchange, images, order, images},
                          {.epochs = 4,
                           .schedule = {.learning_rate = 0.02F},
                           .momentum = 0.9F,
@@ -254,15 +252,15 @@ Told train_on(Executor& executor, const data::Dataset& images, std::uint32_t acc
 TEST_CASE("A training whose batches are made ahead is one on a CPU") {
   const std::uint32_t accumulate = GENERATE(1U, 2U);
   const unsigned seed = GENERATE(range(1U, 7U));
-  const data::Dataset images = dataset(3);
+  const auto images = data::images_of(dataset(3));
   const auto train_alike = [&](Executor& executor) {
-    return train_on(executor, images, accumulate);
+    return train_on(executor, *images, accumulate);
   };
   testing::Rig rig(reader(3), {.runtime = {.seed = seed}, .batch = kBatch});
   const auto network =
       require(Network::create(reader(3), require(make_onednn_backend({})), {.batch = kBatch}));
   const Told own = train_alike(*rig.executor), oracle = train_alike(*network);
-  REQUIRE(own.losses.size() == 16 / accumulate);
+  REQUIRE(own.losses.size() == 4 * images->images() / (kBatch * accumulate));
   REQUIRE(oracle.losses.size() == own.losses.size());
   for (std::size_t step = 0; step < own.losses.size(); ++step) {
     INFO("step " << step);
@@ -273,21 +271,21 @@ TEST_CASE("A training whose batches are made ahead is one on a CPU") {
 
 TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
   const Graph graph = reader(3);
-  const data::Dataset images = dataset(3);
-  const data::LoaderOptions options{.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true};
-  const auto loader = require(data::Loader::create(images, options));
+  const auto images = data::images_of(dataset(3));
+  const data::TrainingOrder order(images->images(),
+                                  {.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true});
   const unsigned seed = GENERATE(range(1U, 9U));
-  const auto ahead = require(data::Loader::create(images, options));
   testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .capture = seed % 2 == 0});
   require(rig.executor->bind(rig.own->bindings()));
-  train::BatchLoading own, oracle;
-  for (std::uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {
-    require(own.load(*loader, 0, step, *rig.executor));
-    if (seed % 4 < 2 && step + 1 < loader->steps_per_epoch()) {
-      require(own.begin_ahead(*ahead, 0, step + 1, *rig.executor));
-      require(own.send_ahead(*rig.executor));
+  train::BatchLoading own(*images, order, {}, *rig.executor);
+  train::BatchLoading oracle(*images, order, {}, *rig.network);
+  for (std::uint64_t step = 0; step < order.steps_per_epoch(); ++step) {
+    require(own.load(step));
+    if (seed % 4 < 2 && step + 1 < order.steps_per_epoch()) {
+      require(own.begin_ahead(step + 1));
+      require(own.send_ahead());
     }
-    require(oracle.load(*loader, 0, step, *rig.network));
+    require(oracle.load(step));
     rig.step();
     CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(1e-4));
     CHECK(rig.own->loss.correct == rig.oracle->loss.correct);

@@ -227,6 +227,7 @@ TEST_CASE("a round that a worker votes against is skipped, and the next is not")
   CHECK(place.run([](const Worker& worker) -> std::string {
     if (phub_initialise(worker) != 0) return "initialise";
     for (const bool overflow : {true, false}) {
+      if (phub_set_loss_scale(worker, 4.0F) != 0) return "set_loss_scale";
       worker.gradient(0)[1] = 8.0F;
       if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
       const bool against = overflow && phub_worker_index(worker) == 1;

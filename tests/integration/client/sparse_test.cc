@@ -306,6 +306,45 @@ TEST_CASE("a key that is too large to select from is refused before any server i
              Catch::Matchers::Contains("key huge") && Catch::Matchers::Contains("split the key"));
 }
 
+TEST_CASE(
+    "a vote with another scale than the round's residual is refused, and so is a late scale") {
+  const auto server = std::move(*TestServer::start(1));
+  ClientOptions options = {.servers = {server->address()},
+                           .job = {.name = "sparse", .workers = 2},
+                           .compress = {.encoding = Encoding::kInt8},
+                           .timeout = kHangGuard};
+  options.job.rule = RuleKind::kSgd;
+  options.job.loss_scale = {.kind = LossScaling::kVoted};
+  const Status status = run_workers(options, kSparseKeys, [](Client& client) -> Status {
+    const auto keys = static_cast<KeyId>(kSparseKeys.size());
+    const auto push_all = [&] {
+      for (KeyId key = 0; key < keys; ++key) PHUB_RETURN_IF_ERROR(client.push(key));
+      return Status();
+    };
+    PHUB_RETURN_IF_ERROR(client.initialise());
+    PHUB_RETURN_IF_ERROR(push_all());
+    const Status late = client.set_loss_scale(8.0F);
+    PHUB_RETURN_IF_ERROR(client.vote({.loss_scale = 4.0F, .overflow = 0}));
+    PHUB_RETURN_IF_ERROR(client.wait_all());
+    PHUB_RETURN_IF_ERROR(push_all());
+    const Status other = client.vote({.loss_scale = 8.0F, .overflow = 0});
+    PHUB_RETURN_IF_ERROR(client.vote({.loss_scale = 4.0F, .overflow = 0}));
+    PHUB_RETURN_IF_ERROR(client.wait_all());
+    PHUB_RETURN_IF_ERROR(client.set_loss_scale(8.0F));
+    PHUB_RETURN_IF_ERROR(push_all());
+    PHUB_RETURN_IF_ERROR(client.vote({.loss_scale = 8.0F, .overflow = 0}));
+    PHUB_RETURN_IF_ERROR(client.wait_all());
+    const std::string said =
+        late.message() + "; " + other.message() + "; " + client.set_loss_scale(0.0F).message();
+    const bool is_right = said.find("before the first one") != std::string::npos &&
+                          said.find("call set_loss_scale") != std::string::npos &&
+                          said.find("finite and above 0") != std::string::npos;
+    return is_right ? Status() : Status(Code::kDataLoss, said);
+  });
+  INFO(status.to_string());
+  CHECK(status.ok());
+}
+
 TEST_CASE("a job that cannot be compressed is refused with both reasons") {
   const auto server = std::move(*TestServer::start(1));
   ClientOptions options = {.servers = {server->address()},
@@ -320,11 +359,6 @@ TEST_CASE("a job that cannot be compressed is refused with both reasons") {
   lars.job.rule = RuleKind::kLars;
   CHECK_THAT(error(lars),
              Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("lars"));
-  ClientOptions voted = options;
-  voted.job.rule = RuleKind::kSgd;
-  voted.job.loss_scale = {.kind = LossScaling::kVoted};
-  CHECK_THAT(error(voted),
-             Catch::Matchers::Contains("encoding") && Catch::Matchers::Contains("loss_scaling"));
   ClientOptions momentum = options;
   momentum.job.rule = RuleKind::kMomentum;
   momentum.compress.momentum = 0.9F;

@@ -37,6 +37,11 @@ TINY = {
         r"shm: new / old \d"),
     "bench/compare_torch.py": (
         "--worker {build}/bin/phub-worker --threads 1 --blocks 1 --steps 1 --batch 2 --json", (0,), '"type": "bf16"'),
+    "bench/compare_input.py": (
+        "--worker {build}/bin/phub-worker --images 16 --batch 4 --blocks 1 --seconds 0.1 --json", (0,),
+        '"view_of_decoding"'),
+    "bench/compare_training.py": (
+        "--worker {build}/bin/phub-worker --images 32 --batch 4 --blocks 1 --epochs 2 --json", (0,), '"overlap"'),
     "bench/gpu/attributes.py": ("", (0, 1), r'"driver_api"|no NVIDIA driver$|finds no GPU'),
     "bench/gpu/machine.sh": ("{build}", (0, 1), "NVIDIA"),
     "bench/gpu/run": ("--list --build {build} --results {folder}/results", (0,), "^sanity: "),
@@ -83,8 +88,9 @@ RUN_BY = {
     "worker/torch/phub/launch/_keeper.py": "worker/torch/phub/launch/_host.py",
     "bench/pytorch/rank.py": "bench/pytorch/compare.py",
 }
-NEED_TORCH = ("bench/accuracy/accuracy_torch.py", "bench/compare_torch.py", "bench/gpu/torch_ranks.py",
-              "bench/gpu/torch_step.py", "bench/pytorch/binding.py", "bench/pytorch/compare.py")
+NEED_TORCH = ("bench/accuracy/accuracy_torch.py", "bench/compare_input.py", "bench/compare_torch.py",
+              "bench/compare_training.py",
+              "bench/gpu/torch_ranks.py", "bench/gpu/torch_step.py", "bench/pytorch/binding.py", "bench/pytorch/compare.py")
 
 
 def scripts():

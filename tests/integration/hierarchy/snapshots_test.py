@@ -1,6 +1,6 @@
-"""Snapshots of a job of two racks at random moments, with a slow link between the racks and a
-straggler in each. Every snapshot ends, is of one round, and restores to the bits of a run that went
-on.
+"""Snapshots of a job of two racks with other cores, at random moments, with a slow link between the
+racks and a straggler in each. Every snapshot ends, is of one round, and restores to the bits of a
+run that went on.
 
 Usage: snapshots_test.py BIN [--count N] [--seed S]; exits 77 (skipped) where there is no right to
 make a network namespace. N snapshots of each kind of job; the test run takes few.
@@ -72,9 +72,9 @@ class Snapshots(RacksTest):
         self.random = random.Random(SEED)
         (self.folder / "net.textproto").write_text(NETWORK)
         self.lay_out()
-        for rack in "ab":
+        for rack, cores in (("a", 1), ("b", 2)):
             self.start_server(rack, more=f'state_folder: "{self.folder / f"state-{rack}"}"\n'
-                                         "snapshots_kept: 0\nsnapshots_of_tenant: 0\n")
+                                         "snapshots_kept: 0\nsnapshots_of_tenant: 0\n", cores=cores)
 
     def start(self, job, checkpoint):
         return self.start_job(RACKS, "--job", job, "--max-steps", str(self.steps), *self.more_words,

@@ -12,6 +12,7 @@ import processes  # noqa: E402
 from racks import RacksTest, accuracy, rounds_of  # noqa: E402
 
 STEPS = ("--max-steps", "12")
+SOME = ("--rack-density", "0.05")  # of the elements of racks' sums
 
 
 class Training(RacksTest):
@@ -52,12 +53,35 @@ class Training(RacksTest):
     def test_racks_on_one_host_share_memory(self):
         self.start_racks(servers=2)
         over_tcp, _ = self.train("a:1,b:2", *STEPS, name="tcp")
+        some_over_tcp, _ = self.train("a:1,b:2", *STEPS, *SOME, name="some_tcp")
         self.end()
         self.rack_transport = "auto"
         self.start_racks(servers=2)
         over_shm = self.twice("a:1,b:2")
         self.assertIn("transport=shm", self.log("a"))
         self.assertEqual(over_shm, over_tcp)
+        self.assertEqual(self.twice("a:1,b:2", *SOME), some_over_tcp)
+        self.assertNotRegex(self.log("a"), "event=rack_transport.* transport=tcp")
+
+    def test_racks_with_other_cores_have_the_bits_of_racks_with_as_many(self):
+        self.start_racks("abc", servers=2)
+        shapes = ("spread", "chain", "multicolour")
+        alike = [self.train("a:1,b:2,c:1", *STEPS, "--rack-shape", shape, name=shape)[0]
+                 for shape in shapes]
+        self.end()
+        self.rack_transport = "auto"
+        self.start_racks("abc", servers=2, cores={"a": 1, "b": 3, "c": 2},
+                         more="allow_oversubscription: true\n")
+        for shape, bits in zip(shapes, alike):
+            self.assertEqual(self.train("a:1,b:2,c:1", *STEPS, "--rack-shape", shape, name=shape)[0],
+                             bits)
+        self.assertIn("transport=tcp", self.log("a"))
+
+    def test_racks_with_other_cores_are_joined_by_tcp_only(self):
+        self.rack_transport = "shm"
+        self.start_racks(cores={"b": 1})
+        self.all_say(self.start_job("a:1,b:1"),
+                     "rack_transport: shm is for servers with as many cores")
 
     def test_fp16_with_a_loss_scale_that_is_voted(self):
         self.start_racks()

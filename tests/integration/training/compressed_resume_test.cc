@@ -11,6 +11,7 @@
 #include "tests/support/small_session.h"
 #include "tests/support/temporary_directory.h"
 #include "worker/train/checkpoints/kept_checkpoints.h"
+#include "worker/train/exchange/local_steps.h"
 #include "worker/train/exchange/residuals.h"
 #include "worker/train/session.h"
 
@@ -27,7 +28,22 @@ struct Training {
   std::filesystem::path resume = {};
   std::uint64_t every_steps = 0;
   std::uint32_t last = 0;
+  LossScalerOptions loss_scale = {};
+  std::uint32_t local_steps = 0;  // 0: gradients are pushed
 };
+
+// Deltas of local_steps, or gradients.
+Result<std::unique_ptr<GradientExchange>> exchange_of(const Training& training,
+                                                      const ClientOptions& client,
+                                                      const std::vector<KeySpec>& keys) {
+  if (training.local_steps == 0) return make_remote_exchange(client, keys);
+  PHUB_ASSIGN_OR_RETURN(auto outer, make_remote_exchange(client, outer_keys(keys)));
+  return make_delta_exchange(
+      {.own = make_local_exchange(keys, RuleKind::kSgd), .outer = std::move(outer)},
+      {.schedule = {.local_steps = training.local_steps},
+       .fragments = std::vector<std::uint32_t>(keys.size()),
+       .hyper = {.learning_rate = 0.7F}});
+}
 
 // Returns what each worker was told.
 std::vector<std::string> resume_together(const Training& training) {
@@ -38,6 +54,8 @@ std::vector<std::string> resume_together(const Training& training) {
     threads.emplace_back([&, w] {
       SessionOptions options = testing::small_session();
       options.update.momentum = 0.0F;
+      options.update.loss_scale = training.loss_scale;
+      options.update.local_steps = std::max(1U, training.local_steps);
       options.epochs = 10;
       options.max_steps = training.steps;
       options.workers = kResumedWorkers;
@@ -45,16 +63,19 @@ std::vector<std::string> resume_together(const Training& training) {
       options.checkpoint = {.path = training.checkpoint,
                             .every_steps = training.every_steps,
                             .last = training.last,
-                            .resume = training.resume};
+                            .resume = training.resume,
+                            .restart_momentum = training.local_steps > 0};
       options.note = [&notes, w](std::string_view note) { notes[w] += note; };
-      const ClientOptions client{
-          .servers = {training.server.address()},
-          .job = {.name = "resumed", .workers = kResumedWorkers, .rule = RuleKind::kSgd},
-          .worker_index = static_cast<std::int32_t>(w),
-          .compress = training.compress};
+      const ClientOptions client{.servers = {training.server.address()},
+                                 .job = {.name = "resumed",
+                                         .workers = kResumedWorkers,
+                                         .rule = RuleKind::kSgd,
+                                         .loss_scale = {.kind = training.loss_scale.kind}},
+                                 .worker_index = static_cast<std::int32_t>(w),
+                                 .compress = training.compress};
       const auto result = run_session(
           options,
-          [&](const std::vector<KeySpec>& keys) { return make_remote_exchange(client, keys); },
+          [&](const std::vector<KeySpec>& keys) { return exchange_of(training, client, keys); },
           [] { return false; });
       statuses[w] = result ? Status() : result.error();
     });
@@ -75,6 +96,27 @@ std::vector<NamedTensor> model_in(const std::filesystem::path& path) {
 
 constexpr std::uint64_t kStop = 7;
 constexpr std::uint64_t kEnd = 12;
+
+// Compares a whole training with one that stopped after `stop` steps and went on.
+void check_resumed(Training training, const std::filesystem::path& folder, std::uint64_t stop) {
+  training.checkpoint = folder / "whole.safetensors";
+  training.steps = kEnd;
+  CHECK(resume_together(training) == std::vector<std::string>(kResumedWorkers));
+  const auto whole = model_in(training.checkpoint);
+  training.checkpoint = folder / "part.safetensors";
+  training.steps = stop;
+  resume_together(training);
+  training.resume = training.checkpoint;
+  training.checkpoint = folder / "resumed.safetensors";
+  training.steps = kEnd;
+  CHECK(resume_together(training) == std::vector<std::string>(kResumedWorkers));
+  CHECK(model_in(training.checkpoint) == whole);
+  for (std::uint32_t w = 0; w < kResumedWorkers; ++w) {
+    REQUIRE(std::filesystem::remove(residual_path(training.resume, stop, w)));
+  }
+  resume_together(training);
+  CHECK_FALSE(model_in(training.checkpoint) == whole);
+}
 
 }  // namespace
 
@@ -121,6 +163,47 @@ TEST_CASE("a compressed training that was resumed ends with the bits of one that
   const auto told = resume_together(training);
   CHECK_THAT(told[0], Catch::Contains("the job has 2 workers now") && Catch::Contains("worker-2") &&
                           Catch::Contains("is dropped"));
+}
+
+// Scales are powers of two.
+TEST_CASE("a loss scale that grows changes no bit of a compressed training, resumed or not") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt4);
+  CAPTURE(name_of(encoding));
+  const auto server = std::move(*TestServer::start(2));
+  const TemporaryDirectory folder;
+  Training training{.server = *server,
+                    .compress = {.encoding = encoding, .density = 0.01F, .dense_below = 100},
+                    .checkpoint = folder.path / "unscaled.safetensors",
+                    .steps = kEnd};
+  resume_together(training);
+  const auto unscaled = model_in(training.checkpoint);
+  training.loss_scale = {.kind = LossScaling::kVoted, .scale = 1024.0F, .growth_steps = 2};
+  check_resumed(training, folder.path, kStop);
+  training.checkpoint = folder.path / "scaled.safetensors";
+  resume_together(training);
+  CHECK(model_in(training.checkpoint) == unscaled);
+
+  training.loss_scale = {};
+  training.steps = kStop;
+  resume_together(training);
+  training.resume = training.checkpoint;
+  training.loss_scale = {.kind = LossScaling::kVoted};
+  training.steps = kEnd;
+  CHECK_THAT(resume_together(training)[0], Catch::Contains("another kind of loss scale"));
+}
+
+TEST_CASE(
+    "deltas in few bits or a few elements have a residual, which a resumed training has too") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
+  CAPTURE(name_of(encoding));
+  const auto server = std::move(*TestServer::start(2));
+  const TemporaryDirectory folder;
+  const Training training{
+      .server = *server,
+      .compress = {.encoding = encoding, .density = 0.01F, .dense_below = 100, .warm_up_rounds = 2},
+      .checkpoint = {},
+      .local_steps = 4};
+  check_resumed(training, folder.path, 8);
 }
 
 TEST_CASE("what was kept back for another checkpoint is left out, and its user is told") {

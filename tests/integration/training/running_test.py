@@ -93,7 +93,7 @@ class Alone(Running):
         self.assertRegex(done.stdout, rf"^{image}: {first['classes'][0]['class']} \([0-9.]+ %\), ")
         self.assertEqual(done.stdout.count("%"), 10)
         for data, what in ((b"P5 12 12 255\n" + bytes(144), "give a PPM file"), (b"P6 12 12 255\n", "bytes of pixels"),
-                           (b"\x89PNG", "neither PGM nor PPM"), (b"P6 12 12 65535\n", "its maximum is 65535"),
+                           (b"\x89PNG", "neither JPEG nor PNG"), (b"P7 1 1", "neither PGM nor PPM"), (b"P6 12 12 65535\n", "its maximum is 65535"),
                            (b"P6 9999999999 1 255\n", "no width"), (b"P6 0 1 255\n", "0 x 1 pixels")):
             image.write_bytes(data)
             done = run(*predict, image, "--checkpoint", model)

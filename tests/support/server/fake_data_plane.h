@@ -35,6 +35,7 @@ class FakeDataPlane : public server::DataPlane {
   std::function<void()> on_remove = [] {};
   std::function<void()> on_reserve = [] {};
   std::function<void(const server::RackTarget&)> on_connect_rack = [](const auto&) {};
+  std::map<std::uint32_t, std::uint32_t> known_cores;  // by rack
 
   // What it returns; set before the first call.
   std::vector<server::CorePort> ports;  // by core
@@ -57,6 +58,10 @@ class FakeDataPlane : public server::DataPlane {
     return removed_;
   }
 
+  Status know_rack(std::uint64_t, std::uint32_t rack, std::uint32_t cores) override {
+    known_cores[rack] = cores;
+    return {};
+  }
   Status connect_rack(const server::RackTarget& target) override {
     on_connect_rack(target);
     return {};

@@ -25,6 +25,7 @@ TEST_CASE("a rack that leaves while the job waits makes room, or ends it") {
     CHECK(f.join("a", 8));
   }
   SECTION("with connections") {
+    REQUIRE(f.ready(worker).ok());
     f.connect(early);
     CHECK(f.table.members.leave(early).ok());
     CHECK(f.reason() == "rack a (host host, pid 7) left before the job started");

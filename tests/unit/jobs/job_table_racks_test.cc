@@ -147,8 +147,31 @@ TEST_CASE("a rack whose join's reply was lost joins again, until it is heard of"
   const Identity again = f.join("a").value();
   CHECK(f.table.members.heartbeat(lost).error().code() == Code::kPermissionDenied);
   SECTION("by a heartbeat") { REQUIRE(f.table.members.heartbeat(again)); }
-  SECTION("by its ready") { REQUIRE(f.ready(again).ok()); }
+  SECTION("by its ready") { REQUIRE(f.ready(again).code() == Code::kUnavailable); }
   CHECK(f.join("a").error().code() == Code::kAlreadyExists);
+}
+
+TEST_CASE("a rack is ready when a worker of this rack is, and may have other cores") {
+  RackFixture f;
+  const Identity rack = f.join("a").value();
+  const Status early = f.ready(rack, {3});
+  CHECK(early.code() == Code::kUnavailable);
+  CHECK_THAT(early.message(), Contains("none of that rack's own workers is ready yet"));
+  CHECK_FALSE(f.data_plane.layout(rack.job_id));
+  REQUIRE(f.ready(f.join("").value()).ok());
+  REQUIRE(f.ready(rack, {3}).ok());
+  CHECK(f.data_plane.known_cores == std::map<std::uint32_t, std::uint32_t>{{0, 3}});
+}
+
+TEST_CASE("a rack with other servers, or that plans otherwise, is refused") {
+  RackFixture f;
+  REQUIRE(f.ready(f.join("").value()).ok());
+  const Identity rack = f.join("a").value();
+  CHECK_THAT(f.ready(rack, {2, 2}).message(),
+             Contains("[2], server_index 0 here but cores_per_server [2, 2], server_index 0") &&
+                 Contains("racks have as many servers"));
+  CHECK_THAT(ready_now(f.table, rack, {.cores_per_server = {3}}, 7).message(),
+             Contains("in that rack; are both the same version of PHub?"));
 }
 
 TEST_CASE("a rack's join that is executed behind a later one takes nothing from it") {

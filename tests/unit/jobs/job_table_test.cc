@@ -300,5 +300,34 @@ TEST_CASE("a member that asks 50 times a second, as while it looks for a cause, 
   CHECK(all_answered);
 }
 
+TEST_CASE("workers say alike what a job uses of its samples") {
+  JobTableFixture f;
+  const auto members = f.running(2);
+  const SampleLedger ledger{.samples = 1000, .seed = 5, .used = 10, .per_round = 64};
+  CHECK(f.table.note_samples(members[0], {}).code() == Code::kInvalidArgument);
+  CHECK(f.table.note_samples(members[0], ledger).ok());
+  CHECK(f.table.note_samples(members[1], ledger).ok());
+  CHECK(f.table.views.samples(members[0].job_id) == ledger);
+  SampleLedger other = ledger;
+  other.used = 20;
+  const Status refused = f.table.note_samples(members[1], other);
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.message(), Catch::Contains("worker 1") &&
+                                    Catch::Contains("at position 20 after round 0, of a set") &&
+                                    Catch::Contains("at position 10 after round 0, of a set") &&
+                                    Catch::Contains("train.resume"));
+  // Another size from a later round on, at the place where that is.
+  other = {.samples = 1000, .seed = 5, .round = 3, .used = 10 + 3 * 64, .per_round = 32};
+  CHECK(f.table.note_samples(members[1], other).ok());
+  ++other.round;
+  CHECK(f.table.note_samples(members[1], other).code() == Code::kInvalidArgument);
+  other = {.samples = 1000, .seed = 5, .round = std::uint64_t{1} << 60};
+  CHECK_THAT(f.table.note_samples(members[1], other).message(),
+             Catch::Contains("samples: round") && Catch::Contains("at most"));
+  Identity stranger = members[0];
+  stranger.secret = {};
+  CHECK(f.table.note_samples(stranger, ledger).code() == Code::kPermissionDenied);
+}
+
 }  // namespace
 }  // namespace phub::testing

@@ -15,14 +15,15 @@ namespace {
 using Catch::Matchers::Contains;
 
 struct Gathering {
-  GatheredStreams streams{3};
+  GatheredStreams streams;
   std::vector<UniqueFd> peers = {};  // the workers' ends, in the order in which they came
 
   Result<std::vector<ArrivedStream>> add(std::uint32_t index, std::uint8_t member = 1,
                                          std::size_t place = 0) {
     auto [own, servers] = transport::stream_pair();
     peers.push_back(std::move(own));
-    return streams.add(place, {.index = index, .secret = {member}, .socket = std::move(servers)});
+    return streams.add(place, {.index = index, .secret = {member}, .socket = std::move(servers)},
+                       /*streams=*/3);
   }
   bool is_closed(std::size_t peer) const {
     std::byte byte{};
@@ -51,7 +52,7 @@ TEST_CASE("a stream that there is not, or is there, is refused with the figures 
   const auto wrong = gathering.add(3);
   CHECK(wrong.error().code() == Code::kInvalidArgument);
   CHECK_THAT(wrong.error().message(),
-             Contains("stream 3") && Contains("there are 3 to a core") && Contains("tcp_streams"));
+             Contains("stream 3") && Contains("has 3 to a core") && Contains("tcp_streams"));
   CHECK(gathering.is_closed(0));
   REQUIRE(gathering.add(1));
   const auto twice = gathering.add(1);

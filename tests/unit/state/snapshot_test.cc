@@ -135,6 +135,35 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
   }
 }
 
+TEST_CASE("a snapshot says what its round has used of the job's samples") {
+  const Example example;
+  SnapshotHead head = example.head();
+  head.samples = {.samples = 1000, .seed = 5, .round = 2, .used = 128, .per_round = 64};
+  TensorFile file = whole(*snapshot_parts(head, *example.copied.copy, example.plan(), 0));
+  // Six rounds of gradients follow the first one, which brings the parameters.
+  const SampleLedger expected{.samples = 1000, .seed = 5, .round = 6, .used = 128 + 4 * 64};
+  const auto read = checked(file);
+  REQUIRE(read);
+  CHECK(read->samples == expected);
+  CHECK((*copy_from(file, *read, example.plan(), 0))->samples == expected);
+  CHECK_FALSE(checked(example.file())->samples.is_known());
+  head.samples.round = 7;  // later than this round
+  file = whole(*snapshot_parts(head, *example.copied.copy, example.plan(), 0));
+  CHECK_FALSE(checked(file)->samples.is_known());
+  head.samples = {.samples = 1000, .seed = 5, .round = 6, .used = 384};
+  file = whole(*snapshot_parts(head, *example.copied.copy, example.plan(), 0));
+  CHECK(checked(file)->samples == expected);
+  TensorFile huge = file;
+  huge.metadata["samples_used"] = "18446744073709551615";
+  CHECK_THAT(checked(huge).error().message(), Contains("samples: used") && Contains("at most"));
+  for (const char* field : {"samples", "samples_seed", "samples_used"}) {
+    TensorFile wrong = file;
+    wrong.metadata[field] = "many";
+    CHECK_THAT(checked(wrong).error().message(),
+               Contains(std::string("its ") + field + " is \"many\", no number"));
+  }
+}
+
 TEST_CASE("both arrays of adam's state come back, and the rounds that votes left out") {
   for (const std::uint32_t server : {0U, 1U}) {
     const Example example({1, 2}, DataType::kFloat16, server, RuleKind::kAdam);

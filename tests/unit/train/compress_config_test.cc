@@ -42,10 +42,15 @@ TEST_CASE("a compress section that makes no sense names field and cure") {
        "train.compress.momentum:", "optimizer.rule"},
       {"optimizer { rule: \"lars\" } train { compress {} }",
        "train.compress.encoding:", "contradicts rule: lars"},
-      {"train { compress {} loss_scale { dynamic {} } }",
-       "train.compress.encoding:", "contradicts loss_scaling: voted"},
-      {"train { compress {} payload: \"delta\" local_steps: 4 }",
+      {"train { compress { encoding: \"auto\" } payload: \"delta\" local_steps: 4 }",
        "train.compress.encoding:", "train.payload: \"delta\""},
+      {"train { compress {} payload: \"delta\" local_steps: 4 outer { overlap_steps: 1 } }",
+       "train.compress.error_feedback:", "outer.mix: 0.5"},
+      {"train { compress {} payload: \"delta\" local_steps: 4 outer { mix: 0.25 } }",
+       "train.compress.error_feedback:", "set outer.mix: 0"},
+      {"optimizer { rule: \"sgd\" } train { compress { momentum: 0.5 } payload: \"delta\" "
+       "local_steps: 4 }",
+       "train.compress.momentum:", "outer.rule"},
       {"train { compress {} backend: \"cuda\" gpu_direct: \"required\" }",
        "train.compress.encoding:", "gpu_direct: \"required\""},
       {"servers: \"h:1\" workers: 2 racks { name: \"a\" workers: 1 } racks { name: \"b\" workers: "
@@ -59,6 +64,22 @@ TEST_CASE("a compress section that makes no sense names field and cure") {
     CHECK_THAT(error_with(c.text),
                StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
   }
+}
+
+TEST_CASE("compress goes with deltas, of which nothing stays in the workers' own parameters") {
+  for (const std::string more :
+       {"", "outer { fragments: 2 }", "outer { overlap_steps: 1 mix: 0 }"}) {
+    CHECK(error_with("servers: \"a:1\" workers: 2 train { payload: \"delta\" local_steps: 4 " +
+                     more + " compress { encoding: \"int4\" } }") == "no error");
+  }
+  CHECK(error_with("servers: \"a:1\" workers: 2 train { payload: \"delta\" local_steps: 4 outer { "
+                   "overlap_steps: 1 } compress { encoding: \"int8\" error_feedback: false } }") ==
+        "no error");
+}
+
+TEST_CASE("compress goes with a loss scale that is voted on") {
+  CHECK(error_with("servers: \"a:1\" workers: 2 train { compress {} loss_scale { dynamic {} } }") ==
+        "no error");
 }
 
 TEST_CASE("what is left to the links' speed may say how each encoding would be") {

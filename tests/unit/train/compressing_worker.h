@@ -18,7 +18,7 @@ namespace phub::compress {
 // A job of a worker: keys, plan, arena; and the sum of what was pushed, as a server would add it.
 struct Worker {
   Worker(const std::vector<std::uint64_t>& elements, DataType wire_type,
-         const CompressOptions& options)
+         const CompressOptions& options, bool votes = false)
       : type(wire_type),
         encoding(options.encoding),
         plan(*make_plan({.key_elements = elements,
@@ -34,7 +34,7 @@ struct Worker {
       pushed[key].resize(elements[key]);
       sums[key].resize(elements[key]);
     }
-    compressor.emplace(plan, keys, wire_type, options);
+    compressor.emplace(plan, keys, wire_type, options, votes);
   }
 
   std::byte* at(std::uint64_t element) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/data/dataset.h"
 #include "worker/train/backends.h"
 
 namespace phub::train {
@@ -20,14 +21,14 @@ class Nothing : public nn::Hooks {
 // One pixel, normalised to (byte / 255 - 0.5) / 0.5: bright ones are of class 1.
 data::Dataset pixels(const std::vector<std::uint8_t>& bytes,
                      const std::vector<std::uint16_t>& labels) {
-  return {.channels = 1,
-          .height = 1,
-          .width = 1,
-          .classes = 2,
+  return {.facts = {.channels = 1,
+                    .height = 1,
+                    .width = 1,
+                    .classes = 2,
+                    .mean = {0.5F},
+                    .deviation = {0.5F}},
           .pixels = bytes,
-          .labels = labels,
-          .mean = {0.5F},
-          .deviation = {0.5F}};
+          .labels = labels};
 }
 
 TEST_CASE("Images that fill no whole batch count once each") {
@@ -56,11 +57,11 @@ TEST_CASE("Images that fill no whole batch count once each") {
     Nothing hooks;
     std::size_t rows = 0;
     double done = 0.0;
-    const auto evaluation =
-        evaluate(**network, dataset, hooks, [&](std::span<const float> logits, double share) {
-          rows += logits.size() / 2;
-          done = share;
-        });
+    const auto evaluation = evaluate(**network, *data::images_of(dataset), {}, hooks,
+                                     [&](std::span<const float> logits, double share) {
+                                       rows += logits.size() / 2;
+                                       done = share;
+                                     });
     REQUIRE(evaluation);
     CHECK(evaluation->images == 7);
     CHECK(rows == 7);

@@ -167,6 +167,83 @@ TEST_CASE("what is kept back, given to another compressor, makes the pushes that
   CHECK(one.compressor->kept_back(1).rounds == nullptr);
 }
 
+std::vector<float> times(float factor, std::vector<float> values) {
+  for (float& value : values) value *= factor;
+  return values;
+}
+
+TEST_CASE("what is kept back follows a loss scale that is a power of two with every bit") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
+  const float momentum = GENERATE(0.0F, 0.5F);
+  CAPTURE(name_of(encoding), momentum);
+  std::mt19937 random(51);
+  const CompressOptions options{
+      .encoding = encoding, .density = 0.01F, .dense_below = 1, .momentum = momentum};
+  Worker scaled({5000}, DataType::kFloat32, options, /*votes=*/true);
+  Worker plain({5000}, DataType::kFloat32, options);
+  CHECK(plain.compressor->kept_back(0).loss_scale == nullptr);
+  for (const float scale : {4.0F, 8.0F, 8.0F, 0x1p-10F, 65536.0F, 1.0F}) {
+    const auto gradient = whole_numbers(5000, random);
+    scaled.compressor->set_loss_scale(scale);
+    scaled.push(0, times(scale, gradient));
+    plain.push(0, gradient);
+    REQUIRE(scaled.pushed[0] == times(scale, plain.pushed[0]));
+    CHECK(*scaled.compressor->kept_back(0).loss_scale == scale);
+    scaled.compressor->replied(0, scaled.at(0), [](std::uint32_t) { return false; });
+  }
+}
+
+TEST_CASE("a scale that nobody told before the first push is that of the vote") {
+  std::mt19937 random(52);
+  Worker worker({5000}, DataType::kFloat32, {.encoding = Encoding::kInt4, .dense_below = 1},
+                /*votes=*/true);
+  worker.push(0, whole_numbers(5000, random));
+  const auto kept = worker.compressor->kept_back(0);
+  const std::vector<float> rest(kept.rest.begin(), kept.rest.end());
+  worker.compressor->learn_loss_scale(16.0F);
+  CHECK(*kept.loss_scale == 16.0F);
+  worker.compressor->set_loss_scale(8.0F);
+  worker.compressor->replied(0, worker.at(0), [](std::uint32_t) { return false; });
+  worker.push(0, std::vector<float>(5000, 0.0F));
+  worker.compressor->replied(0, worker.at(0), [](std::uint32_t) { return true; });
+  CHECK(std::vector<float>(kept.rest.begin(), kept.rest.end()) == times(0.5F, rest));
+}
+
+TEST_CASE("a scale beyond fp32's range leaves what is kept back finite") {
+  Worker worker({2048}, DataType::kFloat32,
+                {.encoding = Encoding::kSparse, .density = 1.0F / 2048, .dense_below = 1},
+                /*votes=*/true);
+  worker.compressor->set_loss_scale(1.0F);
+  worker.push(0, std::vector<float>(2048, 0x1p120F));
+  worker.compressor->set_loss_scale(0x1p24F);
+  worker.push(0, std::vector<float>(2048, 1.0F));
+  CHECK(are_finite(worker.compressor->rest(0)));
+}
+
+TEST_CASE("where workers vote a round that is left out leaves what was kept back as it was") {
+  const Encoding encoding = GENERATE(Encoding::kSparse, Encoding::kInt8, Encoding::kInt4);
+  const float momentum = GENERATE(0.0F, 0.5F);
+  const float wrong = GENERATE(1.0F, std::numeric_limits<float>::infinity());
+  CAPTURE(name_of(encoding), momentum, wrong);
+  std::mt19937 random(53);
+  const CompressOptions options{
+      .encoding = encoding, .density = 0.01F, .dense_below = 1, .momentum = momentum};
+  Worker worker({5000}, DataType::kFloat32, options, /*votes=*/true);
+  Worker spared({5000}, DataType::kFloat32, options, /*votes=*/true);
+  for (int round = 0; round < 6; ++round) {
+    auto gradient = whole_numbers(5000, random);
+    const bool is_left_out = round % 3 == 1;
+    if (is_left_out) gradient[4000] *= wrong;
+    worker.push(0, gradient);
+    worker.compressor->replied(0, worker.at(0), [&](std::uint32_t) { return is_left_out; });
+    worker.compressor->replied(0, worker.at(0), [&](std::uint32_t) { return is_left_out; });
+    if (is_left_out) continue;
+    spared.push(0, gradient);
+    REQUIRE(worker.pushed[0] == spared.pushed[0]);
+  }
+  CHECK(std::ranges::equal(worker.compressor->rest(0), spared.compressor->rest(0)));
+}
+
 TEST_CASE("a key of more elements than can be selected from is refused, with a cure") {
   constexpr std::uint64_t kTooMany = std::uint64_t{1} << 32U;
   const CompressOptions sparse{.encoding = Encoding::kSparse};

@@ -64,5 +64,16 @@ TEST_CASE("Schedules are known by name") {
   REQUIRE_FALSE(parse_schedule_kind("exponential"));
 }
 
+TEST_CASE("after a change of the batch the warm-up goes on, and the rest at its share") {
+  const Schedule schedule{.kind = ScheduleKind::kPolynomial,
+                          .learning_rate = 1.0F,
+                          .warmup_steps = 10,
+                          .total_steps = 110,
+                          .power = 1.0F};
+  CHECK(learning_rate_at(schedule, 4, 90) == Approx(0.5));
+  CHECK(learning_rate_at(schedule, 20, 3) == Approx(1.0));
+  CHECK(learning_rate_at(schedule, 20, 60) == Approx(0.5));
+}
+
 }  // namespace
 }  // namespace phub::train

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "worker/data/loader.h"
+#include "worker/data/feed/order.h"
 
 namespace phub::train {
 namespace {
@@ -29,26 +29,27 @@ TEST_CASE("A worker that would have no image is named with the cure") {
 }
 
 TEST_CASE("Unequal parts are the same images as equal ones") {
-  const data::Dataset images =
-      data::make_synthetic({.height = 4, .width = 4, .images = 64}).value().train;
-  const auto loader = [&](std::uint32_t batch, std::uint32_t index, data::BatchPart part) {
-    return std::move(*data::Loader::create(
-        images, {.batch = batch, .workers = 2, .worker_index = index, .part = part}));
-  };
-  const auto together = [](data::Loader& first, data::Loader& second, std::uint64_t step) {
-    const auto one = first.samples(0, step);
-    std::vector<std::uint32_t> all(one.begin(), one.end());
-    const auto two = second.samples(0, step);
-    all.insert(all.end(), two.begin(), two.end());
+  constexpr std::uint64_t kImages = 64;
+  using Parts = std::vector<data::TrainingOptions>;
+  const auto together = [](const Parts& parts, std::uint64_t step) {
+    std::vector<std::uint32_t> all;
+    for (const data::TrainingOptions& options : parts) {
+      const data::TrainingOrder order(kImages, options);
+      for (std::uint32_t slot = 0; slot < options.batch; ++slot) {
+        all.push_back(order.shown(step, slot).image);
+      }
+    }
     return all;
   };
-  const auto even = std::pair(loader(8, 0, {}), loader(8, 1, {}));
-  const auto uneven =
-      std::pair(loader(4, 0, {.global = 16}), loader(12, 1, {.global = 16, .first = 4}));
-  CHECK(uneven.first->steps_per_epoch() == even.first->steps_per_epoch());
-  for (std::uint64_t step = 0; step < even.first->steps_per_epoch(); ++step) {
-    CHECK(together(*even.first, *even.second, step) ==
-          together(*uneven.first, *uneven.second, step));
+  const Parts even = {{.batch = 8, .workers = 2, .worker_index = 0},
+                      {.batch = 8, .workers = 2, .worker_index = 1}};
+  const Parts uneven = {
+      {.batch = 4, .workers = 2, .worker_index = 0, .part = {.global = 16}},
+      {.batch = 12, .workers = 2, .worker_index = 1, .part = {.global = 16, .first = 4}}};
+  const std::uint64_t steps = data::TrainingOrder(kImages, even[0]).steps_per_epoch();
+  CHECK(data::TrainingOrder(kImages, uneven[1]).steps_per_epoch() == steps);
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    CHECK(together(even, step) == together(uneven, step));
   }
 }
 

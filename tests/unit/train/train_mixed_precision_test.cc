@@ -144,7 +144,7 @@ TEST_CASE("Two accumulated half batches train as one whole batch does") {
   options.update.accumulate = 17;
   const auto refused = run(options);
   REQUIRE_FALSE(refused);
-  CHECK_THAT(refused.error().message(), Catch::Contains("train.accumulate: 17 batches of 4"));
+  CHECK_THAT(refused.error().message(), Catch::Contains("train.batch 4 and train.accumulate 17"));
 }
 
 TEST_CASE("Label smoothing is cross-entropy against a smoothed target, and its gradient fits") {

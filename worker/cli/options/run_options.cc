@@ -23,11 +23,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with others, before a word about it
 
-train::DataFormat data_format(const std::string& word) {
-  if (word == "cifar10") return train::DataFormat::kCifar10;
-  return word == "idx" ? train::DataFormat::kIdx : train::DataFormat::kSynthetic;
-}
-
 train::Schedule schedule_of(const OptimizerConfig& optimizer) {
   const ScheduleConfig& schedule = optimizer.schedule();
   return {.kind = train::parse_schedule_kind(schedule.kind()).value(),
@@ -83,12 +78,27 @@ ClientSecurity security_of(const ClientSecurityConfig& security) {
       .require_encryption = security.require_encryption()};
 }
 
-train::DataOptions data_of(const DataConfig& config) {
-  return {.format = data_format(config.format()),
+data::ViewOptions view_of(const DataConfig& config) {
+  return {.min_area = config.crop().min_area(),
+          .stretch = config.crop().stretch(),
+          .test = config.crop().test(),
+          .brightness = config.jitter().brightness(),
+          .contrast = config.jitter().contrast(),
+          .saturation = config.jitter().saturation()};
+}
+
+train::DataOptions data_of(const WorkerConfig& worker) {
+  const DataConfig& config = worker.data();
+  return {.format = kDataFormatWords.parse(config.format()).value(),
           .path = config.path(),
           .synthetic_images = config.synthetic_images(),
           .shift_pixels = config.shift_pixels(),
-          .flip = config.flip()};
+          .flip = config.flip(),
+          .view = view_of(config),
+          .mean = {config.mean().begin(), config.mean().end()},
+          .deviation = {config.deviation().begin(), config.deviation().end()},
+          .damaged_max = config.damaged_max(),
+          .feed = {.threads = feed_threads_of(worker), .ahead = config.batches_ahead()}};
 }
 
 train::UpdateOptions update_of(const WorkerConfig& config) {
@@ -157,12 +167,10 @@ Result<std::unique_ptr<train::GradientExchange>> make_local_steps(const WorkerCo
         std::move(parts), keys,
         {.schedule = schedule, .fragments = std::move(fragments), .hyper = client.job.hyper});
   }
-  return train::make_delta_exchange(
-      std::move(parts),
-      {.schedule = schedule,
-       .fragments = std::move(fragments),
-       .hyper = client.job.hyper,
-       .mix = outer.has_mix() || outer.overlap_steps() == 0 ? outer.mix() : 0.5F});
+  return train::make_delta_exchange(std::move(parts), {.schedule = schedule,
+                                                       .fragments = std::move(fragments),
+                                                       .hyper = client.job.hyper,
+                                                       .mix = mix_of(outer)});
 }
 
 }  // namespace
@@ -205,7 +213,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
                        .threads = threads_of(config),
                        .groups = config.train().groups()},
           .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
-          .data = data_of(config.data()),
+          .data = data_of(config),
           .update = update_of(config),
           .epochs = config.train().epochs(),
           .max_steps = config.train().max_steps(),

@@ -22,7 +22,7 @@ ALL_KEYS = 2**32 - 1
 
 _text, _float, _double, _int, _u32, _u64 = (
     ctypes.c_char_p, ctypes.c_float, ctypes.c_double, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint64)
-_client = _options = ctypes.c_void_p
+_client = _options = _samples = ctypes.c_void_p
 _bytes = ctypes.POINTER(ctypes.c_size_t)
 
 # Folders of a prefix where CMake installs libraries.
@@ -57,6 +57,7 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_rounds_before": (_u64, [_client]),
     "phub_set_hyper": (_int, [_client, _float, _float, _float]),
     "phub_set_samples": (_int, [_client, _float]),
+    "phub_set_loss_scale": (_int, [_client, _float]),
     "phub_vote": (_int, [_client, _int, _float]),
     "phub_was_skipped": (_int, [_client, _u32]),
     "phub_end": (_int, [_client, _text]),
@@ -64,6 +65,9 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_is_last": (_int, [_client, _u64, _u32]),
     "phub_worker_index": (_u32, [_client]),
     "phub_workers": (_u32, [_client]),
+    "phub_samples_new": (_samples, [_u64, _u64]),
+    "phub_samples_destroy": (None, [_samples]),
+    "phub_samples_read": (_int, [_samples, _u64, ctypes.c_size_t, ctypes.POINTER(_u32)]),
 }
 
 

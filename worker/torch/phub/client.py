@@ -188,6 +188,11 @@ class Client:
         """With rounds.weight "samples": images or tokens of each of this worker's pushes that follow."""
         self._call("phub_set_samples", _real("samples", samples))
 
+    def set_loss_scale(self, loss_scale: float) -> None:
+        """In a job that votes, with an encoding: of the gradients that are pushed from now on, if it is not that of the last
+        vote. Before the first push of a round."""
+        self._call("phub_set_loss_scale", _real("loss_scale", loss_scale))
+
     def vote(self, overflow: bool, loss_scale: float) -> None:
         """Ends a round of a job that votes, after its last push."""
         self._call("phub_vote", bool(overflow), _real("loss_scale", loss_scale))

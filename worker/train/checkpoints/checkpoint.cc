@@ -18,11 +18,14 @@ namespace {
 constexpr const char* kModel = "model";
 constexpr const char* kSeed = "seed";
 constexpr const char* kNextStep = "next_step";
+constexpr const char* kSamples = "samples";
+constexpr const char* kUsed = "samples_used";
 constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
 constexpr const char* kGoodSteps = "loss_scale_good_steps";
 constexpr const char* kSnapshots = "snapshots";
 constexpr const char* kTestAccuracy = "test_accuracy_ppm";  // millionths
 constexpr double kMillion = 1e6;
+constexpr std::uint64_t kNumberMax = std::uint64_t{1} << 48;  // of steps and of samples
 constexpr const char* kDigest = "parameters_digest";  // of the optimizer's file: whose it is
 constexpr const char* kUpdates = "updates";           // of the same, behind its state
 constexpr const char* kCounterSuffix = ".num_batches_tracked";
@@ -145,6 +148,11 @@ Result<RunPosition> position_of(const Metadata& metadata) {
   if (model != metadata.end()) position.model = model->second;
   PHUB_ASSIGN_OR_RETURN(position.seed, number(metadata, kSeed));
   PHUB_ASSIGN_OR_RETURN(position.next_step, number(metadata, kNextStep));
+  if (position.next_step > kNumberMax) {
+    return Status(Code::kDataLoss,
+                  std::string("its metadata has a ") + kNextStep +
+                      " that no training reaches: " + std::to_string(position.next_step));
+  }
   if (metadata.contains(kLossScale)) {
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(metadata, kLossScale));
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(metadata, kGoodSteps));
@@ -154,6 +162,16 @@ Result<RunPosition> position_of(const Metadata& metadata) {
                                          " that no training writes: " + std::to_string(units));
     }
     position.good_steps = static_cast<std::uint32_t>(good_steps);
+  }
+  if (metadata.contains(kSamples)) {
+    PHUB_ASSIGN_OR_RETURN(position.samples, number(metadata, kSamples));
+    PHUB_ASSIGN_OR_RETURN(position.used, number(metadata, kUsed));
+    if (position.used < position.next_step || position.used > kNumberMax) {
+      return Status(Code::kDataLoss, std::string("its metadata has ") + kUsed + " " +
+                                         std::to_string(position.used) + " after " +
+                                         std::to_string(position.next_step) +
+                                         " steps, which no training writes");
+    }
   }
   const auto snapshots = metadata.find(kSnapshots);
   if (snapshots != metadata.end()) position.snapshots = snapshots->second;
@@ -181,6 +199,10 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
                        {kModel, position.model},
                        {kSeed, std::to_string(position.seed)},
                        {kNextStep, std::to_string(position.next_step)}};
+  if (position.samples > 0) {
+    metadata[kSamples] = std::to_string(position.samples);
+    metadata[kUsed] = std::to_string(position.used);
+  }
   if (position.loss_scale > 0.0F) {
     const float units = position.loss_scale / LossScaler::kSmallest;
     metadata[kLossScale] = std::to_string(static_cast<std::uint64_t>(units));

@@ -25,6 +25,8 @@ struct RunPosition {
   std::uint64_t next_step = 0;
   float loss_scale = 0.0F;       // of the next step, where it is dynamic; 0: it is not
   std::uint32_t good_steps = 0;  // behind that scale
+  std::uint64_t samples = 0;     // of the training set; 0: not known
+  std::uint64_t used = 0;        // of their stream (common/samples), by the steps before next_step
   std::string snapshots = {};    // of the job at the servers, of the same step; empty: none
   double test_accuracy = -1.0;   // from 0 to 1, where it is known
 };

@@ -42,6 +42,7 @@ struct ExchangeFacts {
   RuleKind rule = RuleKind::kSum;
   // Steps whose gradients are in what initialise brings: of a job restored from a snapshot.
   std::uint64_t steps_before = 0;
+  SampleLedger samples_before = {};  // what these steps used, if it is known
 };
 
 class GradientExchange : public TrainingEnd {
@@ -95,8 +96,15 @@ class GradientExchange : public TrainingEnd {
   // The steps that the trainer will make, [first, end). Called once, before the first push.
   virtual void set_steps(std::uint64_t /*first*/, std::uint64_t /*end*/) {}
 
+  // What the training uses of its samples, for snapshots of servers. Called once, before the first
+  // push of gradients.
+  virtual Status note_samples(const SampleLedger& /*ledger*/) { return {}; }
+
   // Of the pushes that follow, in every worker's name; only worker 0's count.
   virtual Status set_hyper(const Hyper& hyper) = 0;
+
+  // Tells the loss scale of the gradients that follow, before the first push of a step.
+  virtual Status set_loss_scale(float /*loss_scale*/) { return {}; }
 
   virtual Status push(KeyId key) = 0;
   // The same; whoever wrote the gradient, as it travels, knows whether all of it is finite.

@@ -5,13 +5,13 @@
 #include <numbers>
 
 #include "common/base/check.h"
-#include "worker/data/random.h"
+#include "common/samples/random.h"
 
 namespace phub::train {
 namespace {
 
 // Box and Muller; the C++ library's normal distribution differs between implementations.
-float normal(data::CounterRandom& random) {
+float normal(CounterRandom& random) {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(random.uniform())));
   const double angle = 2.0 * std::numbers::pi * static_cast<double>(random.uniform());
   return static_cast<float>(radius * std::cos(angle));
@@ -28,7 +28,7 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   }
   const double gain = spec.fill == nn::Fill::kHeNormal ? 2.0 : 1.0;
   const auto deviation = static_cast<float>(std::sqrt(gain / static_cast<double>(spec.fan_in())));
-  data::CounterRandom random(seed, data::Purpose::kParameters, key, 0);
+  CounterRandom random(seed, Purpose::kParameters, key, 0);
   for (float& value : values) value = deviation * normal(random);
 }
 

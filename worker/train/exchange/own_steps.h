@@ -39,6 +39,9 @@ class OwnSteps : public GradientExchange {
     return own_->end_step(loss_scale);
   }
 
+  // The residual of what is shared. The worker's own steps have none.
+  KeptBack kept_back(KeyId key) override { return outer_->kept_back(key); }
+
   std::vector<std::uint32_t> workers_lost() const override { return outer_->workers_lost(); }
 
   ExchangeStatistics statistics() const override { return outer_->statistics(); }

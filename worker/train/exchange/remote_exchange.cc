@@ -36,7 +36,8 @@ ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
           .wire_type = options.job.wire_type,
           .state_at = state_arrays(options.job.rule) > 0 ? StateAt::kServers : StateAt::kNowhere,
           .rule = options.job.rule,
-          .steps_before = client.rounds_before()};
+          .steps_before = client.rounds_before(),
+          .samples_before = client.samples_before()};
 }
 
 class RemoteExchange : public GradientExchange {
@@ -47,6 +48,8 @@ class RemoteExchange : public GradientExchange {
         client_(std::move(client)),
         wire_(options.job.wire_type),
         votes_(options.job.loss_scale.kind == LossScaling::kVoted),
+        steps_are_rounds_(options.job.rounds.waits_for_all() ||
+                          options.job.rounds.late == LatePushes::kDrop),
         in_flight_(keys.size(), false) {
     if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
   }
@@ -64,6 +67,11 @@ class RemoteExchange : public GradientExchange {
     return client_->parameter_bytes(key);
   }
   void use_wire_arrays() override { uses_wire_arrays_ = true; }
+
+  // Where late pushes are added, a round is no step of all workers.
+  Status note_samples(const SampleLedger& ledger) override {
+    return steps_are_rounds_ ? client_->note_samples(ledger) : Status();
+  }
 
   Result<ArrayLayout> gpu_layout() const override {
     if (facts().transport == "verbs") return client_->layout();
@@ -89,6 +97,10 @@ class RemoteExchange : public GradientExchange {
   }
 
   Status set_hyper(const Hyper& hyper) override { return client_->set_hyper(hyper); }
+
+  Status set_loss_scale(float loss_scale) override {
+    return votes_ ? client_->set_loss_scale(loss_scale) : Status();
+  }
 
   Status push(KeyId key) override {
     PHUB_DCHECK(!in_flight_[key], "a key is waited for between two pushes");
@@ -172,6 +184,7 @@ class RemoteExchange : public GradientExchange {
   std::unique_ptr<Client> client_;
   DataType wire_;
   bool votes_;
+  bool steps_are_rounds_;
   bool overflow_ = false;  // a gradient of this step is not finite as it travels
   std::vector<bool> in_flight_;
   bool uses_wire_arrays_ = false;

@@ -1,6 +1,9 @@
 #include "worker/train/exchange/residuals.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -13,12 +16,23 @@ namespace phub::train {
 namespace {
 
 constexpr const char* kDigest = "parameters_digest";
+constexpr const char* kLossScale = "loss_scale";  // where workers vote on it
 constexpr const char* kRest = ".rest";
 constexpr const char* kVelocity = ".velocity";
+constexpr const char* kRounds = ".rounds";
 
 std::string digest_now(const nn::Executor& network, const GradientExchange& exchange) {
   return std::to_string(
       parameter_digest(network, [&](KeyId key) { return exchange.parameter(key); }));
+}
+
+// Returns the loss scale of the residuals, the same for every key that was pushed. Null: workers do
+// not vote on it.
+const float* loss_scale_of(const nn::Executor& network, GradientExchange& exchange) {
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    if (const float* const scale = exchange.kept_back(key).loss_scale) return scale;
+  }
+  return nullptr;
 }
 
 // A parameter that was pushed whole before has no tensor.
@@ -47,9 +61,22 @@ Result<std::string> resume_own(const std::filesystem::path& path,
   if (digest == file->metadata.end() || digest->second != digest_now(network, exchange)) {
     return path.string() + " is of other parameters than " + checkpoint.string() + without;
   }
+  const auto loss_scale = file->metadata.find(kLossScale);
+  const bool has_scale = loss_scale != file->metadata.end();
+  if (has_scale != (loss_scale_of(network, exchange) != nullptr)) {
+    return path.string() + " is of a job with another kind of loss scale" + without;
+  }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const std::string& name = network.parameters()[key].name;
     const KeptBack kept = exchange.kept_back(key);
+    const auto rounds = file->metadata.find(name + kRounds);
+    if (kept.rounds != nullptr && rounds != file->metadata.end()) {
+      *kept.rounds =
+          static_cast<std::uint32_t>(std::strtoul(rounds->second.c_str(), nullptr, /*base=*/10));
+    }
+    if (has_scale && kept.loss_scale != nullptr) {
+      *kept.loss_scale = std::strtof(loss_scale->second.c_str(), nullptr);
+    }
     PHUB_RETURN_IF_ERROR(restore(*file, name + kRest, kept.rest).with_context(path.string()));
     PHUB_RETURN_IF_ERROR(
         restore(*file, name + kVelocity, kept.velocity).with_context(path.string()));
@@ -108,6 +135,7 @@ ResidualFiles::ResidualFiles(std::filesystem::path checkpoint, std::uint32_t cou
 
 Status ResidualFiles::save(std::uint64_t next_step) {
   std::vector<TensorView> tensors;
+  TensorMetadata metadata{{kDigest, digest_now(network_, exchange_)}};
   for (KeyId key = 0; key < network_.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network_.parameters()[key];
     const KeptBack kept = exchange_.kept_back(key);
@@ -117,13 +145,17 @@ Status ResidualFiles::save(std::uint64_t next_step) {
     };
     add(kRest, kept.rest);
     add(kVelocity, kept.velocity);
+    if (kept.rounds != nullptr) metadata[spec.name + kRounds] = fmt::format("{}", *kept.rounds);
   }
   if (tensors.empty()) return {};
   remove_abandoned_safetensors(checkpoint_.has_parent_path() ? checkpoint_.parent_path() : ".",
                                checkpoint_.stem());
   const std::uint32_t worker = exchange_.facts().worker_index;
-  PHUB_RETURN_IF_ERROR(write_safetensors(residual_path(checkpoint_, next_step, worker), tensors,
-                                         {{kDigest, digest_now(network_, exchange_)}}));
+  if (const float* const scale = loss_scale_of(network_, exchange_)) {
+    metadata[kLossScale] = fmt::format("{}", *scale);
+  }
+  PHUB_RETURN_IF_ERROR(
+      write_safetensors(residual_path(checkpoint_, next_step, worker), tensors, metadata));
   if (steps_.empty() || steps_.back() != next_step) steps_.push_back(next_step);
   for (; steps_.size() > files_max_; steps_.pop_front()) {
     std::error_code gone_already;

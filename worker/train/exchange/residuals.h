@@ -2,7 +2,8 @@
 //
 // Each worker has a file of its own, in the folder of the checkpoint on its own host: nobody else
 // has what is in it. Safetensors, with the rest and the velocity of each parameter that is not
-// pushed whole. Belongs to the trainer's thread.
+// pushed whole, how often it was pushed, and the loss scale of both where workers vote on one.
+// Belongs to the trainer's thread.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/data/random.h"
+#include "common/samples/random.h"
 #include "worker/nn/executor.h"
 
 namespace phub::train {
@@ -14,7 +14,7 @@ namespace phub::train {
 struct NoiseBatch {
   NoiseBatch(const nn::Executor& network, std::uint64_t seed)
       : images(network.input_elements()), labels(network.batch()) {
-    data::CounterRandom random(seed, data::Purpose::kSynthetic, 0, 0);
+    CounterRandom random(seed, Purpose::kSynthetic, 0, 0);
     for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
     const std::size_t classes =
         std::min<std::size_t>(network.output_elements() / labels.size(), 65'536);

@@ -10,6 +10,8 @@
 namespace phub::train {
 namespace {
 
+constexpr double kInputShown = 0.05;  // the share of the time from which on input is shown
+
 // Of the terminal, less one: a full line would wrap.
 std::size_t columns() {
   constexpr std::size_t kUsual = 80;
@@ -28,9 +30,14 @@ std::string epoch_line(const EpochReport& report, std::uint64_t epochs) {
     line += fmt::format("  test {:5.2f} %", 100.0 * report.test_accuracy);
   }
   if (report.skipped_steps > 0) line += fmt::format("  skipped {}", report.skipped_steps);
-  const double share = report.seconds > 0.0 ? report.exchange_seconds / report.seconds : 0.0;
-  return line + fmt::format("  {:6.0f} images/s  exchange {:.2f} s ({:.0f} %)",
-                            report.images_per_second, report.exchange_seconds, 100.0 * share);
+  const auto share = [&](double seconds) {
+    return report.seconds > 0.0 ? seconds / report.seconds : 0.0;
+  };
+  line += fmt::format("  {:6.0f} images/s  exchange {:.2f} s ({:.0f} %)", report.images_per_second,
+                      report.exchange_seconds, 100.0 * share(report.exchange_seconds));
+  const double input = share(report.input_seconds);
+  if (input < kInputShown) return line;
+  return line + fmt::format("  input {:.2f} s ({:.0f} %)", report.input_seconds, 100.0 * input);
 }
 
 std::string progress_line(const TrainingProgress& progress, std::size_t columns) {
@@ -42,10 +49,13 @@ std::string progress_line(const TrainingProgress& progress, std::size_t columns)
       left >= 3600 ? fmt::format("{}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60)
                    : fmt::format("{}:{:02}", left / 60, left % 60);
   const std::string head = fmt::format("epoch {}/{} ", progress.epoch + 1, progress.epochs);
+  const std::string input = progress.input_share < kInputShown
+                                ? ""
+                                : fmt::format("  input {:.0f} %", 100.0 * progress.input_share);
   const std::string tail =
-      fmt::format("{}/{}  loss {:.4f}  {:.0f} images/s  exchange {:.0f} %  {} left",
+      fmt::format("{}/{}  loss {:.4f}  {:.0f} images/s  exchange {:.0f} %{}  {} left",
                   progress.steps_done, progress.steps_per_epoch, progress.loss,
-                  progress.images_per_second, 100.0 * progress.exchange_share, time);
+                  progress.images_per_second, 100.0 * progress.exchange_share, input, time);
   const std::size_t text = head.size() + tail.size();
   if (text + kBrackets + kBarMin > columns) return (head + tail).substr(0, columns);
   const std::size_t width = std::min(kBarMax, columns - text - kBrackets);
@@ -60,17 +70,19 @@ void Console::step(const StepReport& report) {
   const double newest = seconds_ > 0.0 ? kNewest : 1.0;
   seconds_ += newest * (report.seconds - seconds_);
   exchange_seconds_ += newest * (report.exchange_seconds - exchange_seconds_);
+  input_seconds_ += newest * (report.input_seconds - input_seconds_);
   const auto now = std::chrono::steady_clock::now();
   if (now - last_drawn_ < kRedraw) return;
   last_drawn_ = now;
   const TrainingProgress progress{
       .epoch = report.epoch,
       .epochs = options_.epochs,
-      .steps_done = report.step % options_.steps_per_epoch + 1,
-      .steps_per_epoch = options_.steps_per_epoch,
+      .steps_done = report.epoch_step,
+      .steps_per_epoch = report.steps_per_epoch,
       .loss = report.loss,
       .images_per_second = report.images / seconds_,
       .exchange_share = exchange_seconds_ / seconds_,
+      .input_share = input_seconds_ / seconds_,
       .seconds_left = static_cast<double>(options_.last_step - report.step - 1) * seconds_};
   fmt::print(stderr, "\r\x1b[K{}", progress_line(progress, columns()));
   std::fflush(stderr);

@@ -13,7 +13,8 @@
 
 namespace phub::train {
 
-// "epoch  3/12  loss 0.0812  train 97.6 %  test 98.1 %  5123 images/s  exchange 0.41 s (12 %)"
+// "epoch  3/12  loss 0.0812  train 97.6 %  test 98.1 %  5123 images/s  exchange 0.41 s (12 %)"; the
+// time that training waited for batches follows, "input 0.20 s (6 %)", if it is 5 % or more.
 std::string epoch_line(const EpochReport& report, std::uint64_t epochs);
 
 // What the bar shows.
@@ -25,16 +26,17 @@ struct TrainingProgress {
   double loss = 0.0;
   double images_per_second = 0.0;  // of all workers
   double exchange_share = 0.0;
+  double input_share = 0.0;
   double seconds_left = 0.0;  // of the training
 };
 
-// "epoch 3/12 [====    ] 40/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left": at most
+// "epoch 3/12 [====    ] 40/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left", with
+// "input 6 %" behind the exchange if training waits for batches 5 % of the time: at most
 // `columns` wide; the bar takes what the rest leaves, and goes first.
 std::string progress_line(const TrainingProgress& progress, std::size_t columns);
 
 struct ConsoleOptions {
   std::uint64_t epochs = 1;
-  std::uint64_t steps_per_epoch = 1;
   std::uint64_t last_step = 1;       // one past it
   std::function<bool()> quiet = {};  // whether to print nothing; empty: print
   bool bar = false;                  // standard error is a terminal
@@ -57,6 +59,7 @@ class Console {
   // Of a step, over the last some; 0: there was none.
   double seconds_ = 0.0;
   double exchange_seconds_ = 0.0;
+  double input_seconds_ = 0.0;
   std::chrono::steady_clock::time_point last_drawn_{};
 };
 

@@ -43,7 +43,8 @@ void Metrics::step(const StepReport& report) {
                 {"loss_scale", report.loss_scale},
                 {"skipped_steps", report.skipped_steps},
                 {"seconds", report.seconds},
-                {"exchange_seconds", report.exchange_seconds}}
+                {"exchange_seconds", report.exchange_seconds},
+                {"input_seconds", report.input_seconds}}
         << '\n';
 }
 
@@ -57,6 +58,7 @@ void Metrics::epoch(const EpochReport& report) {
   line["skipped_steps"] = report.skipped_steps;
   line["seconds"] = report.seconds;
   line["exchange_seconds"] = report.exchange_seconds;
+  line["input_seconds"] = report.input_seconds;
   line["images_per_second"] = report.images_per_second;
   file_ << line << std::endl;
 }

@@ -12,6 +12,8 @@ namespace phub::train {
 struct StepReport {
   std::uint64_t step = 0;  // from 0
   std::uint64_t epoch = 0;
+  std::uint64_t epoch_step = 0;  // from 1, in its epoch
+  std::uint64_t steps_per_epoch = 1;
   double loss = 0.0;          // mean over this worker's images
   std::uint32_t correct = 0;  // of them
   double accuracy = 0.0;      // their share, from 0 to 1
@@ -20,6 +22,7 @@ struct StepReport {
   std::uint64_t skipped_steps = 0;  // before this one, in this run: left out by the servers
   double seconds = 0.0;
   double exchange_seconds = 0.0;  // of which the trainer spent in push and wait
+  double input_seconds = 0.0;     // and in getting batches
   double images = 0.0;            // of all workers that take part
 };
 
@@ -31,6 +34,7 @@ struct EpochReport {
   double test_accuracy = -1.0;  // negative: not evaluated
   double seconds = 0.0;         // of training, without the evaluation
   double exchange_seconds = 0.0;
+  double input_seconds = 0.0;
   double images = 0.0;              // of all workers that took part
   double images_per_second = 0.0;   // the same
   std::uint64_t skipped_steps = 0;  // of the run so far

@@ -15,7 +15,8 @@ void Reporter::on_step(const StepReport& report) {
                       {"train/loss_scale", static_cast<double>(report.loss_scale)},
                       {"train/skipped_steps", static_cast<double>(report.skipped_steps)},
                       {"speed/images_per_second", report.images / report.seconds},
-                      {"speed/exchange_share", report.exchange_seconds / report.seconds}});
+                      {"speed/exchange_share", report.exchange_seconds / report.seconds},
+                      {"speed/input_share", report.input_seconds / report.seconds}});
 }
 
 Status Reporter::on_epoch(const EpochReport& report) {

@@ -9,13 +9,13 @@ namespace {
 
 // The share of the steps after the warm-up that are done, at most 1.
 double progress(const Schedule& schedule, std::uint64_t step) {
-  if (schedule.total_steps <= schedule.warmup_steps) return 0.0;
+  if (schedule.total_steps <= schedule.warmup_steps || step < schedule.warmup_steps) return 0.0;
   const auto done = static_cast<double>(step - schedule.warmup_steps);
   const auto all = static_cast<double>(schedule.total_steps - schedule.warmup_steps);
   return std::min(1.0, done / all);
 }
 
-double factor(const Schedule& schedule, std::uint64_t step) {
+double factor(const Schedule& schedule, std::uint64_t step, std::uint64_t alike) {
   if (step < schedule.warmup_steps) {
     return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   }
@@ -24,13 +24,13 @@ double factor(const Schedule& schedule, std::uint64_t step) {
       return 1.0;
     case ScheduleKind::kStep: {
       const auto dropped = std::count_if(schedule.drops.begin(), schedule.drops.end(),
-                                         [&](std::uint64_t drop) { return drop <= step; });
+                                         [&](std::uint64_t drop) { return drop <= alike; });
       return std::pow(static_cast<double>(schedule.gamma), static_cast<double>(dropped));
     }
     case ScheduleKind::kPolynomial:
-      return std::pow(1.0 - progress(schedule, step), static_cast<double>(schedule.power));
+      return std::pow(1.0 - progress(schedule, alike), static_cast<double>(schedule.power));
     case ScheduleKind::kCosine:
-      return 0.5 * (1.0 + std::cos(std::numbers::pi * progress(schedule, step)));
+      return 0.5 * (1.0 + std::cos(std::numbers::pi * progress(schedule, alike)));
   }
   return 1.0;
 }
@@ -45,8 +45,9 @@ std::optional<ScheduleKind> parse_schedule_kind(std::string_view word) {
   return std::nullopt;
 }
 
-float learning_rate_at(const Schedule& schedule, std::uint64_t step) {
-  return static_cast<float>(static_cast<double>(schedule.learning_rate) * factor(schedule, step));
+float learning_rate_at(const Schedule& schedule, std::uint64_t step, std::uint64_t alike) {
+  return static_cast<float>(static_cast<double>(schedule.learning_rate) *
+                            factor(schedule, step, alike));
 }
 
 }  // namespace phub::train

@@ -26,6 +26,11 @@ struct Schedule {
 // Step s of the warm-up takes (s + 1) / warmup_steps of the learning rate. Then, with p the share
 // of the steps after the warm-up that are done: 1; gamma^(drops so far); (1 - p)^power;
 // (1 + cos(pi p)) / 2.
-float learning_rate_at(const Schedule& schedule, std::uint64_t step);
+// `alike`: the steps of today's size that use as many samples as the steps before `step` did, which
+// may have been smaller or larger. The warm-up counts steps; what follows it counts these.
+float learning_rate_at(const Schedule& schedule, std::uint64_t step, std::uint64_t alike);
+inline float learning_rate_at(const Schedule& schedule, std::uint64_t step) {
+  return learning_rate_at(schedule, step, step);
+}
 
 }  // namespace phub::train

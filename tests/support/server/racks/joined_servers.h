@@ -34,9 +34,10 @@ inline std::uint16_t free_port() {
 struct JoinedServersOptions {
   std::string transport = "auto";  // between racks
   std::uint32_t racks = 2;
-  std::vector<std::string> names = {};  // of each; empty: "a", "b", ...
-  std::uint32_t servers = 1;            // of each
-  std::uint32_t cores = 2;              // of each server
+  std::vector<std::string> names = {};       // of each; empty: "a", "b", ...
+  std::uint32_t servers = 1;                 // of each
+  std::uint32_t cores = 2;                   // of each server
+  std::vector<std::uint32_t> cores_of = {};  // by rack, of each of its servers; empty: `cores`
   // Nobody dies in a test that says nothing: on a busy machine a beat may take long.
   std::chrono::milliseconds heartbeat_deadline = testing::kHangGuard;
 };
@@ -55,7 +56,7 @@ class JoinedServers {
     for (const auto& entry : entries_) {
       for (const std::string& address : entry.servers) {
         server::DaemonOptions daemon;
-        daemon.data_plane.cores = options.cores;
+        daemon.data_plane.cores = cores_of(options, entry.name);
         daemon.heartbeat_deadline = options.heartbeat_deadline;
         daemon.rack_transport = options.transport;
         daemon.directory = {.rack = entry.name, .address = address, .racks = entries_};
@@ -72,6 +73,13 @@ class JoinedServers {
   const std::string& name(std::uint32_t rack) const { return entries_[rack].name; }
 
  private:
+  std::uint32_t cores_of(const JoinedServersOptions& options, const std::string& name) const {
+    if (options.cores_of.empty()) return options.cores;
+    std::uint32_t rack = 0;
+    while (entries_[rack].name != name) ++rack;
+    return options.cores_of[rack];
+  }
+
   std::vector<server::RackEntry> entries_;
   std::vector<std::unique_ptr<TestServer>> servers_;
 };

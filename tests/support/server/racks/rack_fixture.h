@@ -71,10 +71,12 @@ struct RackFixture {
                                .process_id = process_id,
                                .rack = rack});
   }
-  Status ready(const Identity& identity) {
-    const auto load = table.views.core_load_bytes(identity.job_id);
-    return ready_now(table, identity, {.cores_per_server = {kCores}, .core_load_bytes = load},
-                     JobTableFixture::hash_of(spec, {kCores}, load));
+  // A rack says its own cores.
+  Status ready(const Identity& identity, const std::vector<std::uint32_t>& cores = {kCores}) {
+    const Plan plan = make_plan(plan_input(spec, cores)).value();
+    const bool is_rack = identity.worker >= spec.racks[1].workers;
+    return ready_now(table, identity, {.cores_per_server = cores},
+                     is_rack ? plan.racks_hash : plan.hash);
   }
   void connect(const Identity& identity) {
     REQUIRE(ready(identity).ok());

@@ -5,9 +5,10 @@
 
 Servers, rank and world size come from the environment, as phubrun sets it, or from options.
 """
+from phub.torch._sampler import Sampler as sampler
 from phub.torch.data import shard
 from phub.torch.ddp import ddp_hook
 from phub.torch.optimizer import Optimizer
 from phub.torch.state import export_state, import_state
 
-__all__ = ["Optimizer", "ddp_hook", "export_state", "import_state", "shard"]
+__all__ = ["Optimizer", "ddp_hook", "export_state", "import_state", "sampler", "shard"]

@@ -19,6 +19,13 @@ class Scaling:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._overflows = False
+        self._scaler: Any = None  # of the last step; the residual of an encoding has its scale
+        self._is_encoded = client.options.get("encoding", "dense") != "dense"
+
+    def begin_round(self, optimizer: torch.optim.Optimizer) -> None:
+        """Before the first push of a step. A first step's scale is known by its vote."""
+        if self._is_encoded and self._scaler is not None:
+            self._client.set_loss_scale(_scale(self._scaler, optimizer))
 
     def look_at(self, pushed: torch.Tensor) -> None:
         """A gradient, as it travels."""
@@ -26,7 +33,8 @@ class Scaling:
 
     def vote(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
         """When all gradients of the step are pushed. The servers divide by the scale, if nobody has."""
-        self._client.vote(self._overflows, 1.0 if _is_unscaled(scaler, optimizer) else float(scaler.get_scale()))
+        self._client.vote(self._overflows, _scale(scaler, optimizer))
+        self._scaler = scaler
         self._overflows = False
 
     def tell(self, scaler: Any, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -54,6 +62,10 @@ def check_stage(scaler: Any, optimizer: torch.optim.Optimizer, pushes_in_step: b
                     "what .grad has then, or leave unscale_ out and say clip_norm=... to clip the mean")
 
 
+def _scale(scaler: Any, optimizer: torch.optim.Optimizer) -> float:
+    return 1.0 if _is_unscaled(scaler, optimizer) else float(scaler.get_scale())
+
+
 def _is_unscaled(scaler: Any, optimizer: torch.optim.Optimizer) -> bool:
-    stage = scaler._per_optimizer_states[id(optimizer)].get("stage")
+    stage = scaler._per_optimizer_states.get(id(optimizer), {}).get("stage")  # nothing before its first step
     return getattr(stage, "name", "") == "UNSCALED"

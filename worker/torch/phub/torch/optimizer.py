@@ -49,6 +49,7 @@ class Optimizer(torch.optim.Optimizer):
         _rules.take_arguments_of_torch(rule, options)
         groups, names = _groups.groups_of(params)
         self._client: Optional[Client] = None
+        self._after_step: Optional[Callable[[], None]] = None
         super().__init__(groups, defaults)
         _rules.check_groups(rule, self.param_groups)
         self._absent, self._accumulate, self._pushes_in_step = absent, accumulate, push == "step"
@@ -94,7 +95,19 @@ class Optimizer(torch.optim.Optimizer):
         if self._scaling is not None:
             self._receive(0)  # the scaler is to know at once
             self._scaling.tell(grad_scaler, self, self._parameters[0].device)
+        if self._after_step is not None:
+            self._after_step()
         return loss
+
+    @property
+    def place(self) -> Tuple[int, int, Optional[int]]:
+        """This worker's index, the number of workers, and the backward passes of a step, where that is fixed."""
+        client = self._joined()
+        return client.worker_index, client.workers, None if self._pushes_in_step else self._accumulate
+
+    def after_step(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` at the end of each step from now on, in place of what was given before."""
+        self._after_step = tell
 
     def synchronize(self) -> None:
         """Waits for all parameters of the last step."""
@@ -245,6 +258,8 @@ class Optimizer(torch.optim.Optimizer):
     def _push(self, index: int, gradient: Optional[torch.Tensor]) -> None:
         if not any(self._is_pushed):
             self._begin_round()
+            if self._scaling is not None:
+                self._scaling.begin_round(self)
         if gradient is None:
             self._gradients[index].zero_()
         else:

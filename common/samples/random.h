@@ -1,18 +1,19 @@
-// Random numbers that are a pure function of what they are for: of a seed, a purpose and a
-// position, never of how many were drawn before. So the augmentation of a sample is the same
+// Random numbers are a pure function of a seed, a purpose and a position. They do not depend on
+// how many were drawn before. So the augmentation of a sample is the same
 // whichever worker sees it, and a run can be resumed anywhere.
 #pragma once
 
 #include <cstdint>
 
-namespace phub::data {
+namespace phub {
 
 enum class Purpose : std::uint64_t {
   kPermutation,
   kAugmentation,
   kSynthetic,
   kParameters,
-  kDropout
+  kDropout,
+  kView
 };
 
 // Splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), started
@@ -46,4 +47,4 @@ class CounterRandom {
   std::uint64_t state_;
 };
 
-}  // namespace phub::data
+}  // namespace phub

@@ -7,10 +7,9 @@
 #include <set>
 #include <string>
 
+#include "common/samples/random.h"
 #include "tests/support/temporary_directory.h"
 #include "worker/data/dataset.h"
-#include "worker/data/loader.h"
-#include "worker/data/random.h"
 
 namespace phub::data {
 namespace {
@@ -62,8 +61,8 @@ TEST_CASE("IDX files are read, gzipped or not") {
   REQUIRE(both);
   REQUIRE(both->train.images() == 6);
   REQUIRE(both->test.images() == 4);
-  REQUIRE(both->train.width == 2);
-  REQUIRE(both->train.classes == 3);
+  REQUIRE(both->train.facts.width == 2);
+  REQUIRE(both->train.facts.classes == 3);
   REQUIRE(both->train.pixels[23] == 23);
   REQUIRE(both->train.labels[5] == 2);
 }
@@ -170,120 +169,6 @@ TEST_CASE("A damaged CIFAR-10 file is refused by name") {
   REQUIRE(both.error().message().find("data_batch_3.bin") != std::string::npos);
   const char* const reason = bytes.size() == 3073 ? "has label 10" : "multiple of 3073";
   REQUIRE(both.error().message().find(reason) != std::string::npos);
-}
-
-Dataset numbered(std::uint32_t images) {
-  auto both = make_synthetic({.channels = 1, .height = 5, .width = 5, .images = images});
-  REQUIRE(both);
-  return std::move(both->train);
-}
-
-std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options) {
-  auto loader = Loader::create(dataset, options);
-  REQUIRE(loader);
-  return std::move(*loader);
-}
-
-TEST_CASE("N workers with batch B see in each step what one worker with batch N * B sees") {
-  const std::uint32_t workers = GENERATE(1U, 2U, 3U, 8U);
-  constexpr std::uint32_t kBatch = 4;
-  const Dataset dataset = numbered(103);
-  const LoaderOptions alone{.batch = kBatch * workers, .seed = 5, .shift_pixels = 2, .flip = true};
-  const auto one = make_loader(dataset, alone);
-  std::vector<std::unique_ptr<Loader>> many;
-  for (std::uint32_t i = 0; i < workers; ++i) {
-    LoaderOptions options = alone;
-    options.batch = kBatch;
-    options.workers = workers;
-    options.worker_index = i;
-    many.push_back(make_loader(dataset, options));
-    REQUIRE(many[i]->steps_per_epoch() == one->steps_per_epoch());
-  }
-  for (const std::uint64_t epoch : {0U, 1U, 0U, 7U}) {
-    for (std::uint64_t step = 0; step < one->steps_per_epoch(); ++step) {
-      Batch whole;
-      one->load(epoch, step, whole);
-      Batch joined;
-      for (const auto& loader : many) {
-        Batch part;
-        loader->load(epoch, step, part);
-        joined.images.insert(joined.images.end(), part.images.begin(), part.images.end());
-        joined.labels.insert(joined.labels.end(), part.labels.begin(), part.labels.end());
-      }
-      REQUIRE(joined.labels == whole.labels);
-      REQUIRE(joined.images == whole.images);
-    }
-  }
-}
-
-TEST_CASE("An epoch visits no image twice, and epochs differ") {
-  const Dataset dataset = numbered(50);
-  const auto loader = make_loader(dataset, {.batch = 7});
-  std::vector<std::vector<std::uint32_t>> orders;
-  for (const std::uint64_t epoch : {0U, 1U}) {
-    std::vector<std::uint32_t> order;
-    for (std::uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {
-      const auto samples = loader->samples(epoch, step);
-      order.insert(order.end(), samples.begin(), samples.end());
-    }
-    REQUIRE(order.size() == 49);
-    REQUIRE(std::set(order.begin(), order.end()).size() == 49);
-    orders.push_back(order);
-  }
-  REQUIRE(orders[0] != orders[1]);
-  REQUIRE(make_loader(dataset, {.batch = 7, .seed = 2})->samples(0, 0)[0] +
-              make_loader(dataset, {.batch = 7, .seed = 2})->samples(0, 0)[1] * 100U !=
-          orders[0][0] + orders[0][1] * 100U);
-}
-
-TEST_CASE("A batch that the data set cannot fill is refused with the figures") {
-  const Dataset dataset = numbered(10);
-  const auto loader = Loader::create(dataset, {.batch = 4, .workers = 3});
-  REQUIRE_FALSE(loader);
-  REQUIRE(loader.error().message().find("12 images") != std::string::npos);
-  REQUIRE(loader.error().message().find("has 10") != std::string::npos);
-}
-
-// One image of 3 x 3 pixels 1 .. 9, whose normalisation is pixel / 255.
-Dataset small_image() {
-  Dataset dataset{.channels = 1, .height = 3, .width = 3, .classes = 1};
-  dataset.pixels = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-  dataset.labels = {0};
-  dataset.mean = {0.0F};
-  dataset.deviation = {1.0F};
-  return dataset;
-}
-
-TEST_CASE("Augmentation shifts with black margins, flips, and reaches every variant") {
-  const Dataset dataset = small_image();
-  const auto loader = make_loader(dataset, {.batch = 1, .shift_pixels = 1, .flip = true});
-  std::set<std::vector<int>> seen;
-  for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
-    Batch batch;
-    loader->load(epoch, 0, batch);
-    std::vector<int> pixels;
-    for (const float value : batch.images)
-      pixels.push_back(static_cast<int>(std::lround(value * 255.0F)));
-    seen.insert(pixels);
-  }
-  REQUIRE(seen.size() == 18);  // 3 x 3 shifts, flipped or not
-  REQUIRE(seen.count({1, 2, 3, 4, 5, 6, 7, 8, 9}) == 1);
-  REQUIRE(seen.count({3, 2, 1, 6, 5, 4, 9, 8, 7}) == 1);
-  REQUIRE(seen.count({0, 0, 0, 0, 1, 2, 0, 4, 5}) == 1);
-  REQUIRE(seen.count({5, 6, 0, 8, 9, 0, 0, 0, 0}) == 1);
-}
-
-TEST_CASE("Images are normalised channel by channel and evaluated in order") {
-  Dataset dataset{.channels = 2, .height = 1, .width = 1, .classes = 2};
-  dataset.pixels = {255, 0, 0, 255};
-  dataset.labels = {0, 1};
-  dataset.mean = {0.5F, 0.25F};
-  dataset.deviation = {0.5F, 0.125F};
-  Batch batch;
-  batch.labels.resize(3);
-  load_in_order(dataset, 0, batch);
-  REQUIRE(batch.images == std::vector<float>{1.0F, -2.0F, -1.0F, 6.0F, -1.0F, 6.0F});
-  REQUIRE(batch.labels == std::vector<std::uint16_t>{0, 1, 1});
 }
 
 TEST_CASE("Synthetic images are reproducible, labelled evenly, and differ") {

@@ -1,0 +1,67 @@
+#include "common/config/data.h"
+
+#include <cmath>
+
+#include "common/config/data_format.h"
+
+namespace phub {
+namespace {
+
+constexpr std::uint32_t kShiftMax = 64;
+constexpr std::uint32_t kFeedThreadsMax = 256;
+constexpr std::uint32_t kBatchesAheadMax = 64;
+constexpr float kStretchMax = 16.0F;
+void check_share(ConfigCheck& check, std::string_view field, float value, float high) {
+  check.require(value > 0.0F && value <= high, field,
+                fmt::format("{} is not above 0 and at most {}", value, high));
+}
+
+// What is only for formats of encoded images.
+void check_encoded(const DataConfig& data, ConfigCheck& check) {
+  const auto format = kDataFormatWords.parse(data.format());
+  const bool encoded = format && is_encoded(*format);
+  for (const char* const field : {"crop", "jitter", "mean", "deviation", "damaged_max"}) {
+    check.unused_unless(encoded, field, "unless format is one of encoded images");
+  }
+  ConfigCheck crop = check.nested("crop", data.crop());
+  check_share(crop, "min_area", data.crop().min_area(), 1.0F);
+  check_share(crop, "test", data.crop().test(), 1.0F);
+  crop.in_range("stretch", data.crop().stretch(), 1.0F, kStretchMax);
+  ConfigCheck jitter = check.nested("jitter", data.jitter());
+  jitter.in_range("brightness", data.jitter().brightness(), 0.0F, 1.0F);
+  jitter.in_range("contrast", data.jitter().contrast(), 0.0F, 1.0F);
+  jitter.in_range("saturation", data.jitter().saturation(), 0.0F, 1.0F);
+  check.require(data.mean_size() == data.deviation_size(), "deviation",
+                fmt::format("has {} numbers, and mean has {}: give one for each channel",
+                            data.deviation_size(), data.mean_size()));
+  for (int i = 0; i < data.mean_size(); ++i) {
+    check.require(std::isfinite(data.mean(i)), "mean", "is not a number", i);
+  }
+  for (int i = 0; i < data.deviation_size(); ++i) {
+    check.require(data.deviation(i) > 0.0F && std::isfinite(data.deviation(i)), "deviation",
+                  fmt::format("{} is not above 0", data.deviation(i)), i);
+  }
+}
+
+}  // namespace
+
+void check_data(const DataConfig& data, ConfigCheck check) {
+  check.one_of("format", data.format(), std::span<const std::string_view>(kDataFormatWords.words));
+  const bool is_synthetic = data.format() == "synthetic";
+  check.require(
+      is_synthetic || !data.path().empty(), "path",
+      fmt::format("is missing: format \"{}\" needs the directory of the files", data.format()));
+  check.unused_unless(!is_synthetic, "path", "with format \"synthetic\"");
+  check.in_range("shift_pixels", data.shift_pixels(), 0U, kShiftMax);
+  check.require(!data.flip() || (data.format() != "idx" && !is_synthetic), "flip",
+                fmt::format("is not for format \"{}\", whose images have a direction; remove it",
+                            data.format()));
+  check.unused_unless(is_synthetic, "synthetic_images", "unless format is \"synthetic\"");
+  check.require(data.synthetic_images() > 0, "synthetic_images", "0 images teach nothing");
+  check.in_range("threads", data.threads(), 0U, kFeedThreadsMax);
+  check.in_range("batches_ahead", data.batches_ahead(), 0U, kBatchesAheadMax);
+  check.unused_unless(data.batches_ahead() > 0, "threads", "with batches_ahead 0");
+  check_encoded(data, check);
+}
+
+}  // namespace phub

@@ -1,0 +1,12 @@
+// What makes sense in a DataConfig. Pure functions; any thread.
+#pragma once
+
+#include "common/config/check.h"
+#include "proto/config.pb.h"
+
+namespace phub {
+
+// `check` is that of `data`.
+void check_data(const DataConfig& data, ConfigCheck check);
+
+}  // namespace phub

@@ -1,0 +1,147 @@
+// A feeder's threads make the batches that one thread makes, in any order in which they are asked
+// for, and an error of one image is the error of its batch.
+#include "worker/data/feed/feeder.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "worker/data/dataset.h"
+
+namespace phub::data {
+namespace {
+
+constexpr std::uint32_t kImages = 61;
+
+Dataset dataset() {
+  auto both = make_synthetic({.channels = 3, .height = 6, .width = 5, .images = kImages});
+  REQUIRE(both);
+  return std::move(both->train);
+}
+
+TrainingOrder order() {
+  return TrainingOrder(kImages, {.batch = 9, .seed = 7, .shift_pixels = 1, .flip = true});
+}
+
+bool same(const Batch& a, const Batch& b) {
+  const auto moves_are_same = [&] {
+    return std::equal(a.moves.begin(), a.moves.end(), b.moves.begin(), b.moves.end(),
+                      [](const Move& x, const Move& y) {
+                        return x.down == y.down && x.right == y.right && x.flip == y.flip;
+                      });
+  };
+  return a.numbers == b.numbers && a.labels == b.labels &&
+         std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(), b.bytes.end()) &&
+         moves_are_same();
+}
+
+TEST_CASE("Threads make the batches that one makes, in sequence and by jumps") {
+  const auto images = images_of(dataset());
+  const TrainingOrder training = order();
+  const Form form = GENERATE(Form::kNumbers, Form::kBytes);
+  const std::uint32_t threads = GENERATE(1U, 2U, 5U);
+  const std::uint32_t ahead = GENERATE(1U, 2U, 4U);
+  Feeder alone(*images, training, {.form = form});
+  Feeder feeder(*images, training, {.form = form, .threads = threads, .ahead = ahead});
+  std::mt19937 random(threads * 10 + ahead);
+  std::uint64_t index = 0;
+  for (int turn = 0; turn < 60; ++turn) {
+    if (random() % 8 == 0) index = random() % 40;
+    Batch expected, made;
+    REQUIRE(alone.load(index, expected).ok());
+    REQUIRE(feeder.load(index, made).ok());
+    INFO("batch " << index);
+    REQUIRE(same(expected, made));
+    ++index;
+  }
+}
+
+TEST_CASE("The caller's memory gets a batch's bytes, and stays the caller's") {
+  const auto images = images_of(dataset());
+  const TrainingOrder training = order();
+  const std::uint32_t threads = GENERATE(0U, 2U);
+  Feeder alone(*images, training, {.form = Form::kBytes});
+  Feeder feeder(*images, training, {.form = Form::kBytes, .threads = threads});
+  std::vector<std::uint8_t> memory(9 * images->facts().image_bytes());
+  Batch own;
+  own.bytes = memory;
+  for (std::uint64_t index = 0; index < 20; ++index) {
+    Batch expected;
+    REQUIRE(alone.load(index, expected).ok());
+    REQUIRE(feeder.load(index, own).ok());
+    REQUIRE(own.bytes.data() == memory.data());
+    REQUIRE(std::equal(memory.begin(), memory.end(), expected.bytes.begin()));
+    REQUIRE(own.labels == expected.labels);
+  }
+}
+
+// One image cannot be read until it is mended.
+class Damaged : public Images {
+ public:
+  explicit Damaged(std::unique_ptr<Images> whole) : whole_(std::move(whole)) {}
+
+  const ImageFacts& facts() const override { return whole_->facts(); }
+  std::uint64_t images() const override { return whole_->images(); }
+  std::uint16_t label(std::uint64_t image) const override { return whole_->label(image); }
+  std::unique_ptr<ImageReader> reader() const override {
+    return std::make_unique<Reader>(*this, whole_->reader());
+  }
+  void mend() { is_mended_ = true; }
+
+  static constexpr std::uint64_t kDamaged = 13;
+
+ private:
+  class Reader : public ImageReader {
+   public:
+    Reader(const Damaged& set, std::unique_ptr<ImageReader> whole)
+        : set_(set), whole_(std::move(whole)) {}
+    Result<Image> read(std::uint64_t image, CounterRandom* random) override {
+      if (image == kDamaged && !set_.is_mended_) {
+        return Status(Code::kDataLoss, "image 13 is damaged");
+      }
+      return whole_->read(image, random);
+    }
+
+   private:
+    const Damaged& set_;
+    std::unique_ptr<ImageReader> whole_;
+  };
+
+  std::unique_ptr<Images> whole_;
+  std::atomic<bool> is_mended_ = false;
+};
+
+TEST_CASE("An image that cannot be read is its batch's error, and the next try may succeed") {
+  Damaged images(images_of(dataset()));
+  const std::uint32_t threads = GENERATE(0U, 1U, 3U);
+  const EvaluationOrder in_order(kImages, 5);
+  const std::uint64_t with_damage = Damaged::kDamaged / 5;
+  Feeder feeder(images, in_order, {.threads = threads, .ahead = 3});
+  for (std::uint64_t index = 0; index < in_order.batches(); ++index) {
+    Batch batch;
+    const Status status = feeder.load(index, batch);
+    INFO("batch " << index << ": " << status.to_string());
+    REQUIRE(status.ok() == (index != with_damage));
+    if (index != with_damage) continue;
+    REQUIRE(status.message() == "image 13 is damaged");
+    REQUIRE_FALSE(feeder.load(index, batch).ok());
+    images.mend();
+    REQUIRE(feeder.load(index, batch).ok());
+  }
+}
+
+TEST_CASE("A feeder that nobody asks ends, and one that is asked once does") {
+  const auto images = images_of(dataset());
+  const TrainingOrder training = order();
+  const bool is_asked = GENERATE(false, true);
+  for (int turn = 0; turn < 50; ++turn) {
+    Feeder feeder(*images, training, {.threads = 3, .ahead = 2});
+    Batch batch;
+    if (is_asked) REQUIRE(feeder.load(static_cast<std::uint64_t>(turn), batch).ok());
+  }
+}
+
+}  // namespace
+}  // namespace phub::data

@@ -1,0 +1,26 @@
+// The images of a configuration as its training makes them.
+//
+// Functions of main's thread.
+#pragma once
+
+#include "common/base/status.h"
+#include "worker/cli/options/run_arguments.h"
+#include "worker/data/feed/order.h"
+#include "worker/data/images.h"
+#include "worker/train/session.h"
+
+namespace phub {
+
+struct TrainingImages {
+  train::SessionOptions options;
+  data::ImageSets sets;
+};
+
+// Errors: those of the configuration and of its data, kInvalidArgument where the network does not
+// take the images.
+Result<TrainingImages> open_training_images(const WorkerConfig& config);
+
+// Worker 0's batches of the training.
+data::TrainingOptions training_order(const train::SessionOptions& options);
+
+}  // namespace phub

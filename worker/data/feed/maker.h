@@ -1,0 +1,51 @@
+// Makes batches of a set in an order: normalised numbers, or bytes for a device that moves and
+// normalises them itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/feed/order.h"
+#include "worker/data/images.h"
+
+namespace phub::data {
+
+enum class Form { kNumbers, kBytes };
+
+struct Batch {
+  std::vector<float> numbers;  // [image][row][column][channel], moved and normalised
+  // Or bytes, as the set has them, which are still to be moved.
+  std::vector<std::uint8_t> own_bytes;
+  std::span<std::uint8_t> bytes;  // own_bytes, or memory of who asks for the batch
+  std::vector<Move> moves;        // [image]
+  std::vector<std::uint16_t> labels;
+};
+
+// Any thread may call, with a reader of its own. The set and the order outlive the maker.
+class BatchMaker {
+ public:
+  BatchMaker(const Images& images, const BatchOrder& order, Form form);
+
+  // Gives a batch its memory. `bytes` stays where it has the size already.
+  void prepare(Batch& batch) const;
+  // Makes the images [first, first + count) of batch `index`. Parts of one batch may be made by
+  // several threads at a time. Errors: the reader's. REQUIRES: prepare.
+  Status make(ImageReader& reader, std::uint64_t index, std::uint32_t first, std::uint32_t count,
+              Batch& batch) const;
+
+  const Images& images() const { return images_; }
+  const BatchOrder& order() const { return order_; }
+  Form form() const { return form_; }
+
+ private:
+  void write(const Image& image, const Move& move, std::span<float> out) const;
+
+  const Images& images_;
+  const BatchOrder& order_;
+  Form form_;
+  std::vector<float> normalised_;  // [channel][pixel value]
+};
+
+}  // namespace phub::data

@@ -1,0 +1,35 @@
+// Opens a set of encoded images in one of three formats (packed/packed_set.h opens the fourth).
+// README.md describes them.
+//
+// At set-up; any thread. Errors: those of sample_set.h.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "worker/data/formats/sample_set.h"
+
+namespace phub::data {
+
+// PATH/train/CLASS/NAME.{jpg,jpeg,png}, and PATH/test or PATH/val. Classes are the folders of
+// PATH/train; samples are in the order of the bytes of class and name. Symbolic links below PATH
+// are refused.
+Result<std::unique_ptr<SampleSet>> open_folder(const std::filesystem::path& path, Split split);
+
+// Tar archives PATH/train-*.tar or PATH/train/*.tar; for kTest `test`, `val` or `validation` in
+// place of `train`. Members KEY.{jpg,jpeg,png} with KEY.cls, a decimal label, or else KEY.json,
+// which has "label". Reads all headers.
+Result<std::unique_ptr<SampleSet>> open_webdataset(const std::filesystem::path& path, Split split);
+
+struct TfRecordFeatures {
+  std::string image = "image/encoded";      // one value of bytes
+  std::string label = "image/class/label";  // one int64
+};
+// PATH/train-*.tfrecord or PATH/train-NNNNN-of-NNNNN; for kTest `test`, `val` or `validation`. Each
+// record is a tf.train.Example. Opening reads the records' lengths and labels; reading a sample
+// compares the record's CRC32C.
+Result<std::unique_ptr<SampleSet>> open_tfrecord(const std::filesystem::path& path, Split split,
+                                                 const TfRecordFeatures& features = {});
+
+}  // namespace phub::data

@@ -1,0 +1,51 @@
+// Labelled images as files hold them: encoded, in a folder, in archives or in one packed file.
+//
+// A set is read-only once it is open, and any thread may read it. A format is a subclass; the
+// functions of open.h make them. Errors are kNotFound (no such file), kDataLoss (a damaged one) and
+// kInvalidArgument; they name the file, the offset where there is one, and the cure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace phub::data {
+
+enum class Split { kTrain, kTest };
+
+// What no set exceeds, whatever its format. `open` and `read` refuse more, with the figures.
+inline constexpr std::uint64_t kMaxSamples = 1ULL << 26U;
+inline constexpr std::uint64_t kMaxClasses = 1ULL << 16U;
+inline constexpr std::uint64_t kMaxSampleBytes = 256ULL << 20U;
+
+constexpr std::string_view name_of(Split split) {
+  return split == Split::kTrain ? "train" : "test";
+}
+
+class SampleSet {
+ public:
+  virtual ~SampleSet() = default;
+
+  // At least 1.
+  virtual std::uint64_t samples() const = 0;
+  // The names of the classes, which may be any bytes. A label is an index into them. Formats that
+  // have numbers alone name them by the numbers, up to the largest label of this split.
+  virtual const std::vector<std::string>& classes() const = 0;
+  // REQUIRES, here and below: sample < samples().
+  virtual std::uint16_t label(std::uint64_t sample) const = 0;
+  // The bytes of the image's file, for example a JPEG's: 1 to kMaxSampleBytes. They lie in memory
+  // of the set, or in `buffer`, and are valid until either goes or `buffer` is read into again.
+  // Errors: kDataLoss, for example where the file has become shorter since the set was opened.
+  virtual Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
+                                                     std::vector<std::uint8_t>& buffer) const = 0;
+  // What messages call the sample: its file, and its offset in it. Printable.
+  virtual std::string name(std::uint64_t sample) const = 0;
+  // The memory of the set's index, names included.
+  virtual std::uint64_t index_bytes() const { return 0; }
+};
+
+}  // namespace phub::data

@@ -1,0 +1,113 @@
+// TFRecord: a length, its checksum, that many bytes, and their checksum, again and again.
+#include <array>
+
+#include "common/protocol/crc32c.h"
+#include "worker/data/formats/example.h"
+#include "worker/data/formats/open.h"
+#include "worker/data/formats/shards.h"
+
+namespace phub::data {
+namespace {
+
+constexpr std::uint64_t kHeadBytes = 12;
+constexpr std::uint64_t kTailBytes = 4;
+
+std::uint64_t number_in(std::span<const std::uint8_t> bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i > 0; --i) value = (value << 8U) | bytes[i - 1];
+  return value;
+}
+
+// TensorFlow's mask, so that a checksum of checksums is no accident.
+std::uint32_t masked_crc32c(std::span<const std::uint8_t> bytes) {
+  const std::uint32_t crc = crc32c(std::as_bytes(bytes));
+  return ((crc >> 15U) | (crc << 17U)) + 0xA282EAD8U;
+}
+
+Status add_record(FileWindow& window, std::uint64_t offset, std::uint64_t bytes,
+                  const TfRecordFeatures& features, ShardIndex& index) {
+  const SourceFile& file = window.file();
+  const auto found = find_in_example(window, offset, bytes, features);
+  if (!found) {
+    if (found.error().code() == Code::kDataLoss) return found.error();
+    return file.refused(offset, found.error().message());
+  }
+  if (found->image_bytes == 0) {
+    return file.refused(offset, "the Example's image has no bytes; leave it out");
+  }
+  return index.add(file, offset, bytes, found->label);
+}
+
+Status scan_records(const SourceFile& file, const TfRecordFeatures& features, ShardIndex& index) {
+  FileWindow window(file);
+  std::uint64_t offset = 0;
+  while (offset < file.bytes()) {
+    PHUB_ASSIGN_OR_RETURN(const auto head, window.at(offset, kHeadBytes));
+    const std::uint64_t bytes = number_in(head.first(8));
+    if (masked_crc32c(head.first(8)) != number_in(head.subspan(8))) {
+      return file.damaged(offset, "the checksum of a record's length is wrong");
+    }
+    const std::uint64_t left = file.bytes() - offset - kHeadBytes;
+    if (bytes > left || left - bytes < kTailBytes) {
+      return file.damaged(offset, "a record of " + std::to_string(bytes) +
+                                      " bytes, but the file has " + std::to_string(left) +
+                                      " more, with the checksum");
+    }
+    if (bytes > kMaxSampleBytes) {
+      return file.refused(offset, "a record of " + std::to_string(bytes) + " bytes; the most is " +
+                                      std::to_string(kMaxSampleBytes) + ": leave it out");
+    }
+    PHUB_RETURN_IF_ERROR(add_record(window, offset + kHeadBytes, bytes, features, index));
+    offset += kHeadBytes + bytes + kTailBytes;
+  }
+  return {};
+}
+
+class TfRecordSet final : public SampleSet {
+ public:
+  TfRecordSet(ShardIndex index, const TfRecordFeatures& features)
+      : index_(std::move(index)), features_(features) {}
+
+  std::uint64_t samples() const override { return index_.samples(); }
+  const std::vector<std::string>& classes() const override { return index_.classes(); }
+  std::uint16_t label(std::uint64_t sample) const override { return index_.entry(sample).label; }
+  std::string name(std::uint64_t sample) const override { return index_.name(sample); }
+  std::uint64_t index_bytes() const override { return index_.index_bytes(); }
+
+  Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
+                                             std::vector<std::uint8_t>& buffer) const override {
+    const ShardEntry& entry = index_.entry(sample);
+    PHUB_ASSIGN_OR_RETURN(const SourceFile file, index_.file_of(sample));
+    buffer.resize(entry.bytes + kTailBytes);
+    PHUB_RETURN_IF_ERROR(file.read(entry.offset, buffer));
+    const std::span<const std::uint8_t> all(buffer);
+    const auto message = all.first(entry.bytes);
+    if (masked_crc32c(message) != number_in(all.subspan(entry.bytes))) {
+      return file.damaged(entry.offset, "the record's checksum is wrong");
+    }
+    // The label was read before the checksum was.
+    const auto found = find_in_example(message, features_);
+    if (!found || found->label != entry.label) {
+      return file.damaged(entry.offset, "the record is not the one that was here at first");
+    }
+    return message.subspan(found->image_offset, found->image_bytes);
+  }
+
+ private:
+  ShardIndex index_;
+  TfRecordFeatures features_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SampleSet>> open_tfrecord(const std::filesystem::path& path, Split split,
+                                                 const TfRecordFeatures& features) {
+  PHUB_ASSIGN_OR_RETURN(const auto shards, shards_of(path, split, ShardKind::kTfRecord));
+  PHUB_ASSIGN_OR_RETURN(ShardIndex index,
+                        ShardIndex::create(shards, [&](const SourceFile& file, ShardIndex& into) {
+                          return scan_records(file, features, into);
+                        }));
+  return std::unique_ptr<SampleSet>(std::make_unique<TfRecordSet>(std::move(index), features));
+}
+
+}  // namespace phub::data
