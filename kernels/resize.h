@@ -54,5 +54,7 @@ void blend_rows(const std::uint16_t* const* rows, const std::uint16_t* weights, 
 
 // out[3 * i + c] = pixels[4 * i + c]. Reads up to kRowSlackBytes behind the row.
 void copy_colours(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out);
+// out[4 * i + c] = pixels[3 * i + c], and 0 for the fourth. Reads nothing behind the row.
+void spread_colours(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out);
 
 }  // namespace phub::kernels

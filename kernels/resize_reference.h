@@ -39,4 +39,13 @@ inline void copy_colours(const std::uint8_t* pixels, std::size_t count, std::uin
   }
 }
 
+inline void spread_colours(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out) {
+  for (std::size_t i = 0; i < count; ++i, pixels += 3, out += 4) {
+    out[0] = pixels[0];
+    out[1] = pixels[1];
+    out[2] = pixels[2];
+    out[3] = 0;
+  }
+}
+
 }  // namespace phub::kernels::reference

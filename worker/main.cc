@@ -18,10 +18,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", phub::version_of("phub-worker"));
   app.footer(phub::kTrainExamples);
-  const phub::Command commands[] = {phub::add_train_command(app),   phub::add_eval_command(app),
-                                    phub::add_predict_command(app), phub::add_profile_command(app),
-                                    phub::add_model_command(app),   phub::add_bench_command(app),
-                                    phub::add_tune_command(app),    phub::add_data_command(app)};
+  const phub::Command commands[] = {
+      phub::add_train_command(app),   phub::add_eval_command(app),  phub::add_predict_command(app),
+      phub::add_profile_command(app), phub::add_model_command(app), phub::add_bench_command(app),
+      phub::add_tune_command(app),    phub::add_data_command(app),  phub::add_cache_command(app)};
   const bool as_json = phub::asks_for_json(argc, argv);
   phub::refuse_negative_counts(app);
   app.failure_message(phub::usage_failure);

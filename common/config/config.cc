@@ -275,6 +275,9 @@ Result<WorkerConfig> load_worker_config(const std::string& path, Status& wrong) 
   wrong = validate(config, path, &places);
   if (config.has_model()) make_relative_to(path, "file", *config.mutable_model());
   if (config.has_data()) make_relative_to(path, "path", *config.mutable_data());
+  if (config.data().has_cache()) {
+    make_relative_to(path, "path", *config.mutable_data()->mutable_cache());
+  }
   if (config.has_security()) {
     for (const char* const field : {"ca", "certificate", "key", "token_file", "nonce_file"}) {
       make_relative_to(path, field, *config.mutable_security());

@@ -11,6 +11,9 @@ constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kFeedThreadsMax = 256;
 constexpr std::uint32_t kBatchesAheadMax = 64;
 constexpr float kStretchMax = 16.0F;
+constexpr std::uint64_t kCacheMibMax = 1ULL << 30U;
+constexpr std::uint32_t kDecodedSideMax = 1U << 14U;
+
 void check_share(ConfigCheck& check, std::string_view field, float value, float high) {
   check.require(value > 0.0F && value <= high, field,
                 fmt::format("{} is not above 0 and at most {}", value, high));
@@ -20,7 +23,7 @@ void check_share(ConfigCheck& check, std::string_view field, float value, float 
 void check_encoded(const DataConfig& data, ConfigCheck& check) {
   const auto format = kDataFormatWords.parse(data.format());
   const bool encoded = format && is_encoded(*format);
-  for (const char* const field : {"crop", "jitter", "mean", "deviation", "damaged_max"}) {
+  for (const char* const field : {"crop", "jitter", "mean", "deviation", "damaged_max", "cache"}) {
     check.unused_unless(encoded, field, "unless format is one of encoded images");
   }
   ConfigCheck crop = check.nested("crop", data.crop());
@@ -43,6 +46,16 @@ void check_encoded(const DataConfig& data, ConfigCheck& check) {
   }
 }
 
+void check_cache(const CacheConfig& cache, ConfigCheck check) {
+  check.require(!cache.path().empty() || cache.memory_mib() > 0, "path",
+                "is missing, and memory_mib is 0: give one of them");
+  check.unused_unless(!cache.path().empty(), "disk_mib", "without path");
+  check.in_range("disk_mib", cache.disk_mib(), std::uint64_t{1}, kCacheMibMax);
+  check.in_range("memory_mib", cache.memory_mib(), std::uint64_t{0}, kCacheMibMax);
+  check.unused_unless(cache.memory_mib() > 0, "decoded_side", "without memory_mib");
+  check.in_range("decoded_side", cache.decoded_side(), 0U, kDecodedSideMax);
+}
+
 }  // namespace
 
 void check_data(const DataConfig& data, ConfigCheck check) {
@@ -62,6 +75,7 @@ void check_data(const DataConfig& data, ConfigCheck check) {
   check.in_range("batches_ahead", data.batches_ahead(), 0U, kBatchesAheadMax);
   check.unused_unless(data.batches_ahead() > 0, "threads", "with batches_ahead 0");
   check_encoded(data, check);
+  if (data.has_cache()) check_cache(data.cache(), check.nested("cache", data.cache()));
 }
 
 }  // namespace phub

@@ -28,6 +28,10 @@ void blend_rows_any(const std::uint16_t* const* rows, const std::uint16_t* weigh
 void copy_colours_any(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out) {
   reference::copy_colours(pixels, count, out);
 }
+
+void spread_colours_any(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out) {
+  reference::spread_colours(pixels, count, out);
+}
 #else
 
 using Pair = hn::FixedTag<std::uint16_t, 8>;  // two pixels of four channels
@@ -181,6 +185,20 @@ void copy_colours_any(const std::uint8_t* pixels, std::size_t count, std::uint8_
   }
   reference::copy_colours(pixels + 4 * i, count - i, out + 3 * i);
 }
+
+// Four pixels at a time, of which 16 bytes are read.
+void spread_colours_any(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out) {
+  const hn::FixedTag<std::uint8_t, 16> bytes;
+  HWY_ALIGN static constexpr std::uint8_t kColours[16] = {0, 1, 2, 0x80, 3, 4,  5,  0x80,
+                                                          6, 7, 8, 0x80, 9, 10, 11, 0x80};
+  const auto colours = hn::Load(bytes, kColours);
+  std::size_t i = 0;
+  for (; i + 6 <= count; i += 4) {
+    const auto four = hn::LoadU(bytes, pixels + 3 * i);
+    hn::StoreU(hn::TableLookupBytesOr0(four, colours), bytes, out + 4 * i);
+  }
+  reference::spread_colours(pixels + 3 * i, count - i, out + 4 * i);
+}
 #endif  // HWY_TARGET
 
 }  // namespace phub::kernels::HWY_NAMESPACE
@@ -192,6 +210,7 @@ namespace phub::kernels {
 HWY_EXPORT(resample_colours_any);
 HWY_EXPORT(blend_rows_any);
 HWY_EXPORT(copy_colours_any);
+HWY_EXPORT(spread_colours_any);
 
 void resample_colours(const std::uint8_t* row, const Columns& columns, std::uint16_t* out) {
   if (columns.taps > kTapsOfVectors) return exact::resample(row, columns, 4, 3, out);
@@ -206,6 +225,10 @@ void blend_rows(const std::uint16_t* const* rows, const std::uint16_t* weights, 
 
 void copy_colours(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(copy_colours_any)(pixels, count, out);
+}
+
+void spread_colours(const std::uint8_t* pixels, std::size_t count, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(spread_colours_any)(pixels, count, out);
 }
 
 void resample_grey(const std::uint8_t* row, const Columns& columns, std::uint16_t* out) {

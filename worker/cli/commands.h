@@ -31,6 +31,8 @@ Command add_tune_command(CLI::App& app);
 
 // Looks at, checks, packs and measures data sets.
 Command add_data_command(CLI::App& app);
+// Looks at, verifies and removes copies of images that trainings keep (data.cache).
+Command add_cache_command(CLI::App& app);
 
 // Examples of train, for the program's help too.
 extern const char* const kTrainExamples;

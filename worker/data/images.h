@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/samples/random.h"
+#include "worker/data/read_counts.h"
 
 namespace phub::data {
 
@@ -55,6 +56,8 @@ class Images {
   // facts().classes.
   virtual std::string class_name(std::uint16_t label) const { return std::to_string(label); }
   virtual std::unique_ptr<ImageReader> reader() const = 0;
+  // Where images came from; zeros for a set without a cache.
+  virtual ReadCounts reads() const { return {}; }
 };
 
 struct ImageSets {

@@ -15,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "common/config/data_format.h"
+#include "worker/data/cache/open.h"
 #include "worker/data/encoded/view.h"
 #include "worker/data/feed/order.h"
 #include "worker/nn/graph/graph.h"
@@ -37,6 +38,7 @@ struct DataOptions {
   data::ViewOptions view{};                // from here on: of encoded images
   std::vector<float> mean{}, deviation{};  // [channel]; empty: ImageNet's
   std::uint64_t damaged_max = 100;
+  data::cache::CacheOptions cache{};
   FeedOptions feed{};
 };
 

@@ -1,5 +1,7 @@
 #include "worker/train/session_data.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "worker/data/cache/open.h"
 #include "worker/data/dataset.h"
 #include "worker/data/encoded/encoded_images.h"
 #include "worker/data/encoded/open_set.h"
@@ -98,19 +101,72 @@ Status check_same_classes(const SessionOptions& options, const data::SampleSet& 
   return {};
 }
 
+// What people are told of a split.
+std::string about(const SessionOptions& options, data::Split split) {
+  std::error_code error;
+  return std::filesystem::absolute(options.data.path, error).native() + ", " +
+         std::string(name_of(options.data.format)) + ", " + std::string(name_of(split));
+}
+
+Result<std::unique_ptr<data::SampleSet>> open_split(const SessionOptions& options,
+                                                    data::Split split,
+                                                    data::cache::SampleStore::Note note) {
+  PHUB_ASSIGN_OR_RETURN(auto set, data::open_set(options.data.format, options.data.path, split));
+  return data::cache::with_copies(std::move(set), options.data.cache, about(options, split),
+                                  std::move(note));
+}
+
+// The images of a split, which are decoded once where decoded ones are kept.
+Result<std::unique_ptr<data::Images>> images_of(const SessionOptions& options,
+                                                const data::EncodedOptions& encoded,
+                                                std::unique_ptr<data::SampleSet> set,
+                                                data::Split split) {
+  const data::cache::CacheOptions& cache = options.data.cache;
+  const std::uint32_t channels = encoded.facts.channels;
+  PHUB_ASSIGN_OR_RETURN(
+      auto store,
+      data::cache::decoded_store(*set, cache, channels, about(options, split), encoded.note));
+  data::EncodedOptions own = encoded;
+  if (store) {
+    own.decoded =
+        std::make_shared<data::DecodedImages>(std::move(store), channels, cache.decoded_side);
+  }
+  return data::encoded_images(std::move(set), std::move(own));
+}
+
+// Pixels that a cache has left out cannot be shown.
+Status check_side(const SessionOptions& options, const data::ImageFacts& facts) {
+  const std::uint32_t side = options.data.cache.decoded_side;
+  const std::uint32_t least = std::max(facts.height, facts.width);
+  if (side == 0 || side >= least) return {};
+  return {Code::kInvalidArgument, "data.cache.decoded_side: " + std::to_string(side) +
+                                      ", and the network takes images of " +
+                                      std::to_string(facts.height) + " x " +
+                                      std::to_string(facts.width) + " pixels: give at least " +
+                                      std::to_string(least) + ", or 0"};
+}
+
 Result<data::ImageSets> open_encoded(const SessionOptions& options, const nn::Graph& graph) {
   PHUB_ASSIGN_OR_RETURN(const data::EncodedOptions encoded,
                         encoded_options(options, graph.input_shape()));
-  PHUB_ASSIGN_OR_RETURN(
-      auto train, data::open_set(options.data.format, options.data.path, data::Split::kTrain));
-  PHUB_ASSIGN_OR_RETURN(auto test,
-                        data::open_set(options.data.format, options.data.path, data::Split::kTest));
+  PHUB_RETURN_IF_ERROR(check_side(options, encoded.facts));
+  PHUB_ASSIGN_OR_RETURN(auto train, open_split(options, data::Split::kTrain, encoded.note));
+  PHUB_ASSIGN_OR_RETURN(auto test, open_split(options, data::Split::kTest, encoded.note));
   PHUB_RETURN_IF_ERROR(check_same_classes(options, *train, *test));
-  return data::ImageSets{data::encoded_images(std::move(train), encoded),
-                         data::encoded_images(std::move(test), encoded)};
+  data::ImageSets sets;
+  PHUB_ASSIGN_OR_RETURN(sets.train,
+                        images_of(options, encoded, std::move(train), data::Split::kTrain));
+  PHUB_ASSIGN_OR_RETURN(sets.test,
+                        images_of(options, encoded, std::move(test), data::Split::kTest));
+  return sets;
 }
 
 }  // namespace
+
+Result<std::unique_ptr<data::SampleSet>> open_encoded_set(const SessionOptions& options,
+                                                          data::Split split) {
+  return open_split(options, split, options.note);
+}
 
 Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph) {
   if (is_encoded(options.data.format)) return open_encoded(options, graph);

@@ -2,7 +2,10 @@
 // thread.
 #pragma once
 
+#include <memory>
+
 #include "common/base/status.h"
+#include "worker/data/formats/sample_set.h"
 #include "worker/data/images.h"
 #include "worker/train/session.h"
 
@@ -10,6 +13,11 @@ namespace phub::train {
 
 // Errors name the field and the cure.
 Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph);
+
+// The encoded images of a split, from their copies where the session keeps some. REQUIRES:
+// is_encoded(options.data.format).
+Result<std::unique_ptr<data::SampleSet>> open_encoded_set(const SessionOptions& options,
+                                                          data::Split split);
 
 // Whether the network takes such images and ends in as many classes.
 Status check_fit(const SessionOptions& options, const nn::Graph& graph,

@@ -224,6 +224,9 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   const auto steps = static_cast<double>(report.steps);
   const double images = steps * parts_.network.batch() * options_.accumulate;
   report.skipped_steps = skipped_steps_;
+  const data::ReadCounts reads = parts_.images.reads();
+  report.reads = reads.since(reads_);
+  reads_ = reads;
   report.loss /= steps;
   report.train_accuracy /= images;
   report.images_per_second = report.images / report.seconds;

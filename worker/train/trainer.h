@@ -94,6 +94,7 @@ class Trainer {
   LossScaler scaler_;
   bool verdict_is_due_ = false;  // of the last step: whether it was left out
   std::uint64_t skipped_steps_ = 0;
+  data::ReadCounts reads_;  // up to the last epoch's end
   KeyArrays sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
   BatchLoading batches_;
 };

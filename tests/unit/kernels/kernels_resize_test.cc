@@ -79,12 +79,24 @@ void check_copy(std::size_t pixels) {
   CHECK(out == wanted);
 }
 
+void check_spread(std::size_t pixels) {
+  const auto row = random_bytes(3 * pixels);
+  std::vector<std::uint8_t> wanted(4 * pixels);
+  reference::spread_colours(row.data(), pixels, wanted.data());
+  std::vector<std::uint8_t> out(4 * pixels + 1, 77);
+  spread_colours(row.data(), pixels, out.data());
+  CHECK(out.back() == 77);
+  out.pop_back();
+  CHECK(out == wanted);
+}
+
 TEST_CASE("every instruction set resizes as the specification does") {
   for (const std::string_view target : supported_targets()) {
     REQUIRE(select_target(target));
     INFO(target);
     for (const std::size_t length : kLengths) {
       check_copy(length);
+      check_spread(length);
       for (const std::uint32_t taps : {1U, 2U, 3U, 4U, 5U, 17U}) check_rows(length, taps);
       if (length == 0) continue;
       for (const std::uint32_t taps : {2U, 4U, 8U, 12U, 32U}) {

@@ -83,6 +83,18 @@ TEST_CASE("An epoch's line has the loss, the accuracies, the rate and the exchan
           "exchange 0.41 s (12 %)");
 }
 
+TEST_CASE("An epoch's line tells what a cache had, and that input is the bound, with the cure") {
+  EpochReport report{.epoch = 2, .steps = 10, .seconds = 4.0, .input_seconds = 1.0};
+  report.reads = {.source = 30, .disk = 50, .memory = 20};
+  REQUIRE_THAT(epoch_line(report, 12), Catch::EndsWith("  cache 70 %  input 1.00 s (25 %)"));
+  REQUIRE_THAT(input_note(report), Catch::Contains("waited 25 % of epoch 3") &&
+                                       Catch::Contains("data.threads") &&
+                                       Catch::Contains("data.cache.memory_mib"));
+  report.input_seconds = 0.7;
+  REQUIRE(input_note(report).empty());
+  REQUIRE(input_note(EpochReport{}).empty());
+}
+
 TEST_CASE("The bar has the rate, the exchange's share and the time that is left, and fits") {
   TrainingProgress progress{.epoch = 2,
                             .epochs = 12,

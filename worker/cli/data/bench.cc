@@ -13,9 +13,9 @@
 #include "common/text/table.h"
 #include "worker/cli/data/data.h"
 #include "worker/cli/data/training_images.h"
-#include "worker/data/encoded/open_set.h"
 #include "worker/data/feed/feeder.h"
 #include "worker/data/images/decoder.h"
+#include "worker/train/session_data.h"
 
 namespace phub {
 namespace {
@@ -35,9 +35,11 @@ Examples:
     phub-worker data bench train.textproto --threads 4 --seconds 3 --json
 
 Rows, in images a second:
-  read        a sample's bytes, compared with their checksum where the format has one
+  read        a sample's bytes, compared with their checksum where the format has one; from
+              data.cache.path if a copy is there
   decode      reads, and decodes the whole image
-  view        reads, decodes the part that training shows, resizes it and changes colours
+  view        reads, decodes the part that training shows, resizes it and changes colours; with
+              data.cache.memory_mib each image is decoded once, and then only cut and resized
   batch       the same, then moves and normalises
   N threads   batches as training gets them
 Input is the bound of a training whose images/s reach the last row's: give it more data.threads,
@@ -77,8 +79,7 @@ class Bench {
 
   Result<std::vector<Rate>> run() {
     if (is_encoded(images_.options.data.format)) {
-      PHUB_ASSIGN_OR_RETURN(set_, data::open_set(images_.options.data.format,
-                                                 images_.options.data.path, data::Split::kTrain));
+      PHUB_ASSIGN_OR_RETURN(set_, train::open_encoded_set(images_.options, data::Split::kTrain));
       PHUB_RETURN_IF_ERROR(read());
       PHUB_RETURN_IF_ERROR(decode());
     }

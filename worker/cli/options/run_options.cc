@@ -87,6 +87,14 @@ data::ViewOptions view_of(const DataConfig& config) {
           .saturation = config.jitter().saturation()};
 }
 
+data::cache::CacheOptions cache_of(const CacheConfig& config) {
+  constexpr std::uint64_t kMebi = 20;
+  return {.path = config.path(),
+          .disk_bytes = config.disk_mib() << kMebi,
+          .memory_bytes = config.memory_mib() << kMebi,
+          .decoded_side = config.decoded_side()};
+}
+
 train::DataOptions data_of(const WorkerConfig& worker) {
   const DataConfig& config = worker.data();
   return {.format = kDataFormatWords.parse(config.format()).value(),
@@ -98,6 +106,7 @@ train::DataOptions data_of(const WorkerConfig& worker) {
           .mean = {config.mean().begin(), config.mean().end()},
           .deviation = {config.deviation().begin(), config.deviation().end()},
           .damaged_max = config.damaged_max(),
+          .cache = cache_of(config.cache()),
           .feed = {.threads = feed_threads_of(worker), .ahead = config.batches_ahead()}};
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 
+#include "worker/data/encoded/decoded_images.h"
 #include "worker/data/encoded/view.h"
 #include "worker/data/formats/sample_set.h"
 #include "worker/data/images.h"
@@ -21,6 +22,7 @@ struct EncodedOptions {
   ViewOptions view = {};
   std::uint64_t damaged_max = 0;
   std::function<void(std::string_view)> note = {};  // of damaged images; by one thread at a time
+  std::shared_ptr<DecodedImages> decoded = {};      // of the set; null: each image is decoded anew
 };
 
 std::unique_ptr<Images> encoded_images(std::unique_ptr<SampleSet> set, EncodedOptions options);

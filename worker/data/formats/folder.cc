@@ -17,6 +17,7 @@ class FolderSet final : public SampleSet {
     return printable(index_.path_of(sample));
   }
   std::uint64_t index_bytes() const override { return index_.index_bytes(); }
+  std::uint64_t fingerprint() const override { return index_.fingerprint(); }
 
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override {

@@ -200,6 +200,10 @@ Status FolderIndex::add_class(const std::string& name) {
   PHUB_ASSIGN_OR_RETURN(const UniqueFd folder, open_folder_at(fd_.get(), name, path));
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> images,
                         images_in(folder.get(), path, kMaxSamples - names_.size()));
+  struct stat found {};
+  if (::fstat(folder.get(), &found) != 0) return errno_status("fstat of " + printable(path));
+  times_.add(static_cast<std::uint64_t>(found.st_mtim.tv_sec))
+      .add(static_cast<std::uint64_t>(found.st_mtim.tv_nsec));
   for (const std::string& image : images) {
     if (arena_.size() + image.size() + 1 > kMaxArenaBytes) {
       return {Code::kInvalidArgument, printable(path) + " is where the images' names exceed " +
@@ -246,6 +250,15 @@ std::uint64_t FolderIndex::index_bytes() const {
   for (const std::string& name : classes_)
     bytes += sizeof(std::string) + sizeof(std::uint64_t) + name.size();
   return bytes;
+}
+
+std::uint64_t FolderIndex::fingerprint() const {
+  std::error_code error;
+  Fingerprint number = times_;
+  number.add(fs::absolute(folder_, error).native()).add(arena_);
+  for (const std::string& name : classes_) number.add(name);
+  for (const std::uint64_t end : ends_) number.add(end);
+  return number.value();
 }
 
 }  // namespace phub::data

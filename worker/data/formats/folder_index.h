@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "worker/data/formats/fingerprint.h"
 #include "worker/data/formats/sample_set.h"
 
 namespace phub::data {
@@ -28,6 +29,9 @@ class FolderIndex {
   Result<UniqueFd> open_image(std::uint64_t sample, std::uint64_t& bytes) const;
   std::filesystem::path path_of(std::uint64_t sample) const;
   std::uint64_t index_bytes() const;
+  // It depends on the names, and on the times at which the classes' folders got other names. A file
+  // that is written anew in its place does not change it.
+  std::uint64_t fingerprint() const;
 
  private:
   FolderIndex() = default;
@@ -42,6 +46,7 @@ class FolderIndex {
   std::vector<std::uint64_t> ends_;   // of each class: the first sample that is behind it
   std::vector<std::uint32_t> names_;  // of each sample: where its name begins in arena_
   std::string arena_;
+  Fingerprint times_;  // of the classes' folders
 };
 
 }  // namespace phub::data

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/data/read_counts.h"
 
 namespace phub::data {
 
@@ -46,6 +47,10 @@ class SampleSet {
   virtual std::string name(std::uint64_t sample) const = 0;
   // The memory of the set's index, names included.
   virtual std::uint64_t index_bytes() const { return 0; }
+  // A number that a set with other samples does not have, nor one whose files have changed as far
+  // as their sizes and times tell. Stays the same from run to run. May take some milliseconds.
+  virtual std::uint64_t fingerprint() const;
+  virtual ReadCounts reads() const { return {}; }
 };
 
 }  // namespace phub::data

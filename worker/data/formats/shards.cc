@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <system_error>
+
+#include "worker/data/formats/fingerprint.h"
 
 namespace phub::data {
 namespace {
@@ -183,6 +186,18 @@ std::uint64_t ShardIndex::index_bytes() const {
   std::uint64_t bytes = entries_.capacity() * sizeof(ShardEntry);
   for (const Shard& shard : shards_) bytes += sizeof(Shard) + shard.path.native().size();
   return bytes + classes_.size() * sizeof(std::string);
+}
+
+std::uint64_t ShardIndex::fingerprint() const {
+  Fingerprint number;
+  for (const Shard& shard : shards_) {
+    std::error_code error;
+    number.add(fs::absolute(shard.path, error).native())
+        .add(shard.identity.bytes)
+        .add(static_cast<std::uint64_t>(shard.identity.written_s))
+        .add(static_cast<std::uint64_t>(shard.identity.written_ns));
+  }
+  return number.value();
 }
 
 }  // namespace phub::data

@@ -52,6 +52,8 @@ class ShardIndex {
   // "PATH at offset N"
   std::string name(std::uint64_t sample) const;
   std::uint64_t index_bytes() const;
+  // It depends on the shards' paths, sizes and times.
+  std::uint64_t fingerprint() const;
 
  private:
   struct Shard {

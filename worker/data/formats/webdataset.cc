@@ -152,6 +152,7 @@ class WebDataset final : public SampleSet {
   std::uint16_t label(std::uint64_t sample) const override { return index_.entry(sample).label; }
   std::string name(std::uint64_t sample) const override { return index_.name(sample); }
   std::uint64_t index_bytes() const override { return index_.index_bytes(); }
+  std::uint64_t fingerprint() const override { return index_.fingerprint(); }
 
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override {

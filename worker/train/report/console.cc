@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace phub::train {
 namespace {
 
 constexpr double kInputShown = 0.05;  // the share of the time from which on input is shown
+constexpr double kInputTold = 0.2;    // and from which on it is the bound
 
 // Of the terminal, less one: a full line would wrap.
 std::size_t columns() {
@@ -35,9 +37,24 @@ std::string epoch_line(const EpochReport& report, std::uint64_t epochs) {
   };
   line += fmt::format("  {:6.0f} images/s  exchange {:.2f} s ({:.0f} %)", report.images_per_second,
                       report.exchange_seconds, 100.0 * share(report.exchange_seconds));
+  if (report.reads.all() > 0) {
+    const auto found = static_cast<double>(report.reads.disk + report.reads.memory);
+    line +=
+        fmt::format("  cache {:.0f} %", 100.0 * found / static_cast<double>(report.reads.all()));
+  }
   const double input = share(report.input_seconds);
   if (input < kInputShown) return line;
   return line + fmt::format("  input {:.2f} s ({:.0f} %)", report.input_seconds, 100.0 * input);
+}
+
+std::string input_note(const EpochReport& report) {
+  if (report.seconds <= 0.0 || report.input_seconds < kInputTold * report.seconds) return "";
+  return fmt::format(
+      "Input is the bound: training waited {:.0f} % of epoch {} for its batches. `phub-worker data "
+      "bench CONFIG` shows the rate of each stage. Raise data.threads if CPUs are idle, keep "
+      "decoded images (data.cache.memory_mib), copies of a slow store (data.cache.path), or pack "
+      "smaller images (`phub-worker data pack`).",
+      100.0 * report.input_seconds / report.seconds, report.epoch + 1);
 }
 
 std::string progress_line(const TrainingProgress& progress, std::size_t columns) {
@@ -101,6 +118,9 @@ void Console::epoch(const EpochReport& report) {
   clear_bar();
   fmt::print("{}\n", epoch_line(report, options_.epochs));
   std::fflush(stdout);
+  const std::string note = input_note(report);
+  if (note.empty() || std::exchange(input_told_, true)) return;
+  fmt::print(stderr, "{}\n", note);
 }
 
 }  // namespace phub::train

@@ -13,9 +13,13 @@
 
 namespace phub::train {
 
-// "epoch  3/12  loss 0.0812  train 97.6 %  test 98.1 %  5123 images/s  exchange 0.41 s (12 %)"; the
-// time that training waited for batches follows, "input 0.20 s (6 %)", if it is 5 % or more.
+// "epoch  3/12  loss 0.0812  train 97.6 %  test 98.1 %  5123 images/s  exchange 0.41 s (12 %)".
+// With data.cache the share of images that it had follows, "cache 97 %". The time that training
+// waited for batches is last, "input 0.20 s (6 %)", if it is 5 % or more.
 std::string epoch_line(const EpochReport& report, std::uint64_t epochs);
+
+// What to do where training waited for batches a fifth of the time or more; empty below.
+std::string input_note(const EpochReport& report);
 
 // What the bar shows.
 struct TrainingProgress {
@@ -56,6 +60,7 @@ class Console {
 
   ConsoleOptions options_;
   bool bar_shown_ = false;
+  bool input_told_ = false;
   // Of a step, over the last some; 0: there was none.
   double seconds_ = 0.0;
   double exchange_seconds_ = 0.0;

@@ -60,6 +60,11 @@ void Metrics::epoch(const EpochReport& report) {
   line["exchange_seconds"] = report.exchange_seconds;
   line["input_seconds"] = report.input_seconds;
   line["images_per_second"] = report.images_per_second;
+  if (report.reads.all() > 0) {
+    line["reads"] = {{"source", report.reads.source},
+                     {"disk", report.reads.disk},
+                     {"memory", report.reads.memory}};
+  }
   file_ << line << std::endl;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/base/status.h"
+#include "worker/data/read_counts.h"
 
 namespace phub::train {
 
@@ -38,6 +39,7 @@ struct EpochReport {
   double images = 0.0;              // of all workers that took part
   double images_per_second = 0.0;   // the same
   std::uint64_t skipped_steps = 0;  // of the run so far
+  data::ReadCounts reads{};  // of this worker's images in the epoch, those made ahead included
 };
 
 // Told about progress, from within run().

@@ -2,30 +2,15 @@
 
 #include <string>
 
-#include "common/base/splitmix.h"
 #include "worker/data/formats/packed/pack_writer.h"
 #include "worker/data/formats/source_file.h"
 
 namespace phub::data {
-namespace {
-
-// A number of what the samples are and their order: the names and labels of all.
-std::uint64_t source_of(const SampleSet& set) {
-  std::uint64_t number = set.samples();
-  for (std::uint64_t i = 0; i < set.samples(); ++i) {
-    const std::string name = set.name(i);
-    const std::uint64_t crc = crc32c(std::as_bytes(std::span<const char>(name)));
-    number = splitmix64(number, (crc << 16U) | set.label(i));
-  }
-  return number;
-}
-
-}  // namespace
 
 Result<PackReport> pack(const SampleSet& set, const std::filesystem::path& path,
                         const PackOptions& options, const OnProgress& on_progress) {
   PHUB_ASSIGN_OR_RETURN(const auto writer, PackWriter::create(path, {.classes = set.classes(),
-                                                                     .source = source_of(set),
+                                                                     .source = set.fingerprint(),
                                                                      .resume = options.resume}));
   PackReport report{.samples = set.samples(), .kept = writer->samples()};
   std::vector<std::uint8_t> buffer;

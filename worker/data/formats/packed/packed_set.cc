@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/log_value.h"
+#include "worker/data/formats/fingerprint.h"
 #include "worker/data/formats/packed/pack_format.h"
 #include "worker/data/formats/source_file.h"
 
@@ -102,8 +103,12 @@ Result<std::vector<std::string>> read_names(const SourceFile& file, const PackHe
 
 class PackedSet final : public SampleSet {
  public:
-  PackedSet(SourceFile file, std::vector<PackEntry> entries, std::vector<std::string> classes)
-      : file_(std::move(file)), entries_(std::move(entries)), classes_(std::move(classes)) {}
+  PackedSet(SourceFile file, const PackHeader& header, std::vector<PackEntry> entries,
+            std::vector<std::string> classes)
+      : file_(std::move(file)),
+        header_(header),
+        entries_(std::move(entries)),
+        classes_(std::move(classes)) {}
 
   std::uint64_t samples() const override { return entries_.size(); }
   const std::vector<std::string>& classes() const override { return classes_; }
@@ -127,6 +132,14 @@ class PackedSet final : public SampleSet {
     return printable(file_.path()) + " at offset " + std::to_string(entry.offset) + " (" +
            own_name(entry) + ')';
   }
+  // The index has the checksum of each sample, so a copy of the file has the same number.
+  std::uint64_t fingerprint() const override {
+    return Fingerprint()
+        .add(header_.file_bytes)
+        .add(header_.samples)
+        .add(std::uint64_t{header_.index_crc} << 32U | header_.names_crc)
+        .value();
+  }
   std::uint64_t index_bytes() const override {
     std::uint64_t bytes = entries_.capacity() * sizeof(PackEntry);
     for (const std::string& name : classes_) bytes += sizeof(std::string) + name.size();
@@ -143,6 +156,7 @@ class PackedSet final : public SampleSet {
   }
 
   SourceFile file_;
+  PackHeader header_;
   std::vector<PackEntry> entries_;
   std::vector<std::string> classes_;
 };
@@ -163,7 +177,7 @@ Result<std::unique_ptr<SampleSet>> open_packed(const fs::path& path, Split split
   PHUB_ASSIGN_OR_RETURN(std::vector<PackEntry> entries, read_index(file, header));
   PHUB_ASSIGN_OR_RETURN(std::vector<std::string> names, read_names(file, header));
   return std::unique_ptr<SampleSet>(
-      std::make_unique<PackedSet>(std::move(file), std::move(entries), std::move(names)));
+      std::make_unique<PackedSet>(std::move(file), header, std::move(entries), std::move(names)));
 }
 
 }  // namespace phub::data

@@ -1,0 +1,236 @@
+#include "worker/data/cache/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "common/base/folder.h"
+#include "common/base/log_value.h"
+#include "worker/data/cache/store_format.h"
+#include "worker/data/formats/sample_set.h"
+#include "worker/data/formats/source_file.h"
+
+namespace phub::data::cache {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kLockFile = "lock";
+constexpr std::size_t kAboutBytesMax = 4096;
+
+UniqueFd open_index(const fs::path& store) {
+  return UniqueFd(::open((store / kIndexFile).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+std::uint64_t data_bytes(const fs::path& store) {
+  struct stat found {};
+  return ::lstat((store / kDataFile).c_str(), &found) == 0 && S_ISREG(found.st_mode)
+             ? static_cast<std::uint64_t>(found.st_size)
+             : 0;
+}
+
+std::int64_t used_last(const fs::path& store) {
+  struct stat found {};
+  return ::lstat((store / kIndexFile).c_str(), &found) == 0 ? found.st_mtim.tv_sec : 0;
+}
+
+bool is_used(const UniqueFd& index) {
+  return index && ::flock(index.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+std::string about_of(const fs::path& store) {
+  std::ifstream file(store / kAboutFile, std::ios::binary);
+  std::string text(kAboutBytesMax, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return one_line(text);
+}
+
+// NUMBER-CONTENT, as store.cc names them: nothing else here is ours to remove.
+bool is_store_name(const std::string& name) {
+  constexpr std::size_t kDigits = 16;
+  return name.size() > kDigits && name[kDigits] == '-' && !name.ends_with(kPartialEnding) &&
+         name.find_first_not_of("0123456789abcdef") == kDigits;
+}
+
+Status unusable(const fs::path& store, const std::string& what) {
+  return {Code::kFailedPrecondition,
+          printable(store) + ' ' + what + "; `phub-worker cache clear` removes it"};
+}
+
+Result<StoreHeader> read_header(const fs::path& store, const UniqueFd& index) {
+  StoreHeader header;
+  if (!index ||
+      !read_fully(index.get(), 0, {reinterpret_cast<std::uint8_t*>(&header), sizeof(header)})) {
+    return unusable(store, "has no index that can be read");
+  }
+  if (std::memcmp(header.magic, kStoreMagic.data(), kStoreMagic.size()) != 0) {
+    return unusable(store, "is no cache of samples");
+  }
+  if (header.version != kStoreVersion) {
+    return unusable(store, "has version " + std::to_string(header.version) +
+                               ", and this program has version " + std::to_string(kStoreVersion));
+  }
+  if (header.crc != header.right_crc() || header.samples > kMaxSamples) {
+    return unusable(store, "has a damaged header");
+  }
+  return header;
+}
+
+// Calls `take` with each entry that is whole.
+template <typename Take>
+Status each_entry(const fs::path& store, const UniqueFd& index, std::uint64_t samples,
+                  const Take& take) {
+  constexpr std::uint64_t kAtOnce = 4096;
+  std::vector<StoreEntry> entries(kAtOnce);
+  for (std::uint64_t first = 0; first < samples; first += kAtOnce) {
+    const std::uint64_t count = std::min(kAtOnce, samples - first);
+    if (!read_fully(
+            index.get(), place_of(first),
+            {reinterpret_cast<std::uint8_t*>(entries.data()), count * sizeof(StoreEntry)})) {
+      return unusable(store, "has an index that ends too soon");
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (entries[i].bytes > 0 && entries[i].crc == entries[i].right_crc(first + i)) {
+        take(first + i, entries[i]);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<FolderLock> FolderLock::take(const fs::path& folder, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause{5};
+  const fs::path path = folder / kLockFile;
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (!fd) return errno_status("cannot make " + printable(path), Code::kNotFound);
+  const auto deadline = Clock::now() + patience;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno_status("flock of " + printable(path));
+    if (Clock::now() >= deadline) {
+      return Status(Code::kDeadlineExceeded,
+                    printable(path) + " has been locked by another process for " +
+                        std::to_string(patience.count()) + " ms; `fuser` names it");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return FolderLock(std::move(fd));
+}
+
+Status make_folder(const fs::path& folder, bool is_private) {
+  std::error_code error;
+  if (is_private) {
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+      return errno_status("cannot make " + printable(folder), Code::kNotFound);
+    }
+    struct stat found {};
+    if (::lstat(folder.c_str(), &found) != 0) return errno_status("lstat of " + printable(folder));
+    if (!S_ISDIR(found.st_mode) || found.st_uid != ::geteuid() || (found.st_mode & 077) != 0) {
+      return {Code::kPermissionDenied,
+              printable(folder) + " is not a folder of this user alone; remove it"};
+    }
+    return {};
+  }
+  fs::create_directories(folder, error);
+  if (!error) return {};
+  return {Code::kNotFound, "cannot make " + printable(folder) + ": " + error.message()};
+}
+
+fs::path memory_folder() { return "/dev/shm/phub-cache-" + std::to_string(::geteuid()); }
+
+std::vector<fs::path> stores_in(const fs::path& folder) {
+  std::vector<fs::path> stores;
+  for (const std::string& name : names_in(folder.native())) {
+    struct stat found {};
+    if (is_store_name(name) && ::lstat((folder / name / kIndexFile).c_str(), &found) == 0) {
+      stores.push_back(folder / name);
+    }
+  }
+  return stores;
+}
+
+StoreInfo look_at(const fs::path& store) {
+  StoreInfo info{.path = store,
+                 .about = about_of(store),
+                 .bytes = data_bytes(store),
+                 .used_s = used_last(store)};
+  const UniqueFd index = open_index(store);
+  const auto header = read_header(store, index);
+  info.status = header ? Status() : header.error();
+  if (!header) return info;
+  info.samples = header->samples;
+  info.status = each_entry(store, index, info.samples,
+                           [&](std::uint64_t, const StoreEntry&) { ++info.kept; });
+  info.is_used = is_used(index);
+  return info;
+}
+
+std::uint64_t bytes_in(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  for (const fs::path& store : stores_in(folder)) bytes += data_bytes(store);
+  return bytes;
+}
+
+bool free_for(const fs::path& folder, std::uint64_t bytes, std::uint64_t bytes_max) {
+  if (bytes > bytes_max) return false;
+  std::vector<fs::path> stores = stores_in(folder);
+  std::uint64_t all = 0;
+  for (const fs::path& store : stores) all += data_bytes(store);
+  if (all + bytes <= bytes_max) return true;
+  std::stable_sort(stores.begin(), stores.end(), [](const fs::path& a, const fs::path& b) {
+    return used_last(a) < used_last(b);
+  });
+  for (const fs::path& store : stores) {
+    const std::uint64_t freed = data_bytes(store);
+    if (freed == 0 || !remove_store(store).ok()) continue;
+    all -= freed;
+    if (all + bytes <= bytes_max) return true;
+  }
+  return false;
+}
+
+Status remove_store(const fs::path& store) {
+  const UniqueFd index = open_index(store);
+  if (is_used(index)) {
+    return {Code::kFailedPrecondition,
+            printable(store) + " is used by a process; wait for its end"};
+  }
+  std::error_code error;
+  fs::remove_all(store, error);
+  if (!error) return {};
+  return {Code::kInternal, "cannot remove " + printable(store) + ": " + error.message()};
+}
+
+Result<VerifyReport> verify(const fs::path& store) {
+  const UniqueFd index = open_index(store);
+  const UniqueFd data(::open((store / kDataFile).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  PHUB_ASSIGN_OR_RETURN(const StoreHeader header, read_header(store, index));
+  VerifyReport report;
+  std::vector<std::uint8_t> content;
+  const std::uint64_t size = data_bytes(store);
+  PHUB_RETURN_IF_ERROR(
+      each_entry(store, index, header.samples, [&](std::uint64_t sample, const StoreEntry& entry) {
+        ++report.samples;
+        report.bytes += entry.bytes;
+        const bool is_within = entry.offset <= size && size - entry.offset >= entry.bytes;
+        content.resize(is_within ? entry.bytes : 0);
+        if (!is_within || !read_fully(data.get(), entry.offset, content) ||
+            crc32c(std::as_bytes(std::span<const std::uint8_t>(content))) != entry.content_crc) {
+          report.damaged.push_back(sample);
+        }
+      }));
+  return report;
+}
+
+}  // namespace phub::data::cache
