@@ -3,7 +3,10 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,19 +18,33 @@
 
 namespace phub {
 
-// Outside the range that the kernel gives to sockets without one; free a moment ago.
+// A port of loopback that nobody has, below those that the kernel gives to connections. No other
+// test takes it until this process ends: each sees the claim (tests/support/processes.py has the
+// same). One thread.
 inline std::uint16_t free_port() {
   static std::mt19937 random{std::random_device{}()};
+  static std::vector<UniqueFd> claims;
   for (;;) {
     const auto port = static_cast<std::uint16_t>(15'000 + random() % 17'000);
+    sockaddr_un claim = {};
+    claim.sun_family = AF_UNIX;
+    const std::string name = '\0' + ("phub-test-port-" + std::to_string(port));
+    std::copy(name.begin(), name.end(), claim.sun_path);
+    const auto claim_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    UniqueFd claimed(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(claimed.get(), reinterpret_cast<const sockaddr*>(&claim), claim_bytes) != 0) {
+      continue;
+    }
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-      return port;
+    const UniqueFd free(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(free.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      continue;
     }
+    claims.push_back(std::move(claimed));
+    return port;
   }
 }
 
@@ -61,7 +78,7 @@ class JoinedServers {
         daemon.rack_transport = options.transport;
         daemon.directory = {.rack = entry.name, .address = address, .racks = entries_};
         auto server = TestServer::start_at(address, std::move(daemon));
-        PHUB_CHECK(server.has_value(), "a server of a rack");
+        PHUB_CHECK(server, "a server of a rack: " + server.error().to_string());
         servers_.push_back(std::move(*server));
       }
     }
