@@ -40,6 +40,9 @@ TINY = {
     "bench/compare_input.py": (
         "--worker {build}/bin/phub-worker --images 16 --batch 4 --blocks 1 --seconds 0.1 --json", (0,),
         '"view_of_decoding"'),
+    "bench/compare_cache.py": (
+        "--worker {build}/bin/phub-worker --images 60 --blocks 1 --epochs 2 --read-seconds 0.01 --json", (0, 1),
+        '"level 3 over 1"|run it as root'),
     "bench/compare_training.py": (
         "--worker {build}/bin/phub-worker --images 32 --batch 4 --blocks 1 --epochs 2 --json", (0,), '"overlap"'),
     "bench/gpu/attributes.py": ("", (0, 1), r'"driver_api"|no NVIDIA driver$|finds no GPU'),
@@ -88,7 +91,7 @@ RUN_BY = {
     "worker/torch/phub/launch/_keeper.py": "worker/torch/phub/launch/_host.py",
     "bench/pytorch/rank.py": "bench/pytorch/compare.py",
 }
-NEED_TORCH = ("bench/accuracy/accuracy_torch.py", "bench/compare_input.py", "bench/compare_torch.py",
+NEED_TORCH = ("bench/accuracy/accuracy_torch.py", "bench/compare_cache.py", "bench/compare_input.py", "bench/compare_torch.py",
               "bench/compare_training.py",
               "bench/gpu/torch_ranks.py", "bench/gpu/torch_step.py", "bench/pytorch/binding.py", "bench/pytorch/compare.py")
 
