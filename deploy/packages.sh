@@ -6,7 +6,7 @@ export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDI
 
 build_packages=(
   build-essential ca-certificates ccache cmake git mold ninja-build pkg-config python3
-  catch2 libboost-dev libcli11-dev libdnnl-dev libfmt-dev libgrpc++-dev libhwloc-dev libhwy-dev
+  catch2 libboost-dev libcli11-dev libcurl4-openssl-dev libdnnl-dev libfmt-dev libgrpc++-dev libhwloc-dev libhwy-dev
   libibverbs-dev libisal-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
   prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "common/base/log_value.h"
+#include "common/text/url.h"
 
 namespace phub::data {
 namespace {
@@ -23,7 +24,10 @@ FileIdentity identity_of(const struct stat& found) {
 
 }  // namespace
 
-std::string printable(const std::filesystem::path& path) { return one_line(path.native()); }
+std::string printable(const std::filesystem::path& path) {
+  const std::string& text = path.native();
+  return one_line(is_url(text) ? url_without_secrets(text) : text);
+}
 
 bool read_fully(int fd, std::uint64_t offset, std::span<std::uint8_t> bytes) {
   while (!bytes.empty()) {
@@ -65,28 +69,14 @@ Status SourceFile::read(std::uint64_t offset, std::span<std::uint8_t> into) cons
     return errno_status("cannot read " + printable(path_) + " at offset " + std::to_string(offset),
                         Code::kDataLoss);
   }
-  return damaged(offset, "the file ends within the " + std::to_string(into.size()) +
-                             " bytes that are to be here");
-}
-
-Status SourceFile::damaged(std::uint64_t offset, std::string_view what) const {
-  return {Code::kDataLoss, printable(path_) + " is damaged at offset " + std::to_string(offset) +
-                               ": " + std::string(what) + "; fetch or make the file again"};
-}
-
-Status SourceFile::refused(std::uint64_t offset, std::string_view what) const {
-  return {Code::kInvalidArgument,
-          printable(path_) + ", offset " + std::to_string(offset) + ": " + std::string(what)};
+  return ends_within(offset, into.size());
 }
 
 Result<std::span<const std::uint8_t>> FileWindow::at(std::uint64_t offset, std::size_t bytes) {
   const std::uint64_t end = begin_ + held_.size();
   if (offset < begin_ || offset > end || end - offset < bytes) {
     const std::uint64_t left = file_->bytes() - std::min(file_->bytes(), offset);
-    if (left < bytes) {
-      return file_->damaged(offset, "the file ends within the " + std::to_string(bytes) +
-                                        " bytes that are to be here");
-    }
+    if (left < bytes) return file_->ends_within(offset, bytes);
     held_.resize(std::min<std::uint64_t>(left, std::max(bytes, kWindowBytes)));
     begin_ = offset;
     const Status status = file_->read(offset, held_);

@@ -14,10 +14,11 @@
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "worker/data/formats/byte_source.h"
 
 namespace phub::data {
 
-// A path for a message: bytes that are no text become \xHH.
+// A path for a message: bytes that are no text become \xHH. A URL loses its password and its query.
 std::string printable(const std::filesystem::path& path);
 
 // Fills `bytes` from `offset` on. False: the file ends before, or cannot be read (errno; else 0).
@@ -34,7 +35,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-class SourceFile {
+class SourceFile final : public ByteSource {
  public:
   // Errors: kNotFound, and kInvalidArgument for what is no regular file.
   static Result<SourceFile> open(const std::filesystem::path& path);
@@ -43,14 +44,10 @@ class SourceFile {
 
   const std::filesystem::path& path() const { return path_; }
   const FileIdentity& identity() const { return identity_; }
-  std::uint64_t bytes() const { return identity_.bytes; }
 
-  // Fills `into` from `offset` on. Error: kDataLoss.
-  Status read(std::uint64_t offset, std::span<std::uint8_t> into) const;
-  // kDataLoss: "PATH is damaged at offset N: WHAT; fetch or make the file again".
-  Status damaged(std::uint64_t offset, std::string_view what) const;
-  // kInvalidArgument: "PATH, offset N: WHAT", which ends with the cure.
-  Status refused(std::uint64_t offset, std::string_view what) const;
+  std::string name() const override { return printable(path_); }
+  std::uint64_t bytes() const override { return identity_.bytes; }
+  Status read(std::uint64_t offset, std::span<std::uint8_t> into) const override;
 
  private:
   SourceFile(const std::filesystem::path& path, UniqueFd fd, const FileIdentity& identity)
