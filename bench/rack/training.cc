@@ -12,6 +12,7 @@
 #include "bench/rack/faults.h"
 #include "bench/rack/scenario.h"
 #include "common/config/config.h"
+#include "common/text/url.h"
 
 namespace phub::bench {
 namespace {
@@ -22,7 +23,8 @@ Deadline now() { return std::chrono::steady_clock::now(); }
 
 // What a worker is told is in a file elsewhere.
 void make_absolute(std::string* path) {
-  if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  if (path->empty() || is_url(*path)) return;
+  *path = std::filesystem::absolute(*path).lexically_normal().string();
 }
 
 std::string text_of(const WorkerConfig& config) {

@@ -17,6 +17,7 @@
 
 #include "common/base/whole_file.h"
 #include "common/text/nearest.h"
+#include "common/text/url.h"
 
 namespace phub {
 namespace {
@@ -191,13 +192,14 @@ Result<Config> parse(std::string_view text, const std::string& name) {
   return config;
 }
 
-// The value of a field that is a path: relative ones become relative to the file's directory.
+// The value of a field that is a path: relative ones become relative to the file's directory. A URL
+// stays what it is.
 void make_relative_to(const std::string& file, const char* field,
                       google::protobuf::Message& message) {
   const auto& found = *message.GetDescriptor()->FindFieldByName(field);
   const auto& reflection = *message.GetReflection();
   const std::filesystem::path value = reflection.GetString(message, &found);
-  if (value.empty() || value.is_absolute()) return;
+  if (value.empty() || value.is_absolute() || is_url(value.native())) return;
   const auto directory = std::filesystem::path(file).parent_path();
   reflection.SetString(&message, &found, (directory / value).lexically_normal().string());
 }

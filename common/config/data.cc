@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/config/data_format.h"
+#include "common/text/url.h"
 
 namespace phub {
 namespace {
@@ -56,6 +57,20 @@ void check_cache(const CacheConfig& cache, ConfigCheck check) {
   check.in_range("decoded_side", cache.decoded_side(), 0U, kDecodedSideMax);
 }
 
+// A URL is of a packed set. Messages do not have it: it may have a password.
+void check_url(const DataConfig& data, ConfigCheck& check) {
+  const std::string scheme = url_scheme(data.path());
+  if (scheme.empty()) return;
+  check.require(
+      is_web_url(data.path()), "path",
+      fmt::format("is a URL of scheme \"{}\"; give one of http or https, or a directory", scheme));
+  check.require(
+      data.format() == name_of(DataFormat::kPacked), "path",
+      fmt::format("is a URL, and format \"{}\" is read from files on this machine; pack the "
+                  "set (phub-worker data pack), serve that, and set format: \"packed\"",
+                  data.format()));
+}
+
 }  // namespace
 
 void check_data(const DataConfig& data, ConfigCheck check) {
@@ -65,6 +80,7 @@ void check_data(const DataConfig& data, ConfigCheck check) {
       is_synthetic || !data.path().empty(), "path",
       fmt::format("is missing: format \"{}\" needs the directory of the files", data.format()));
   check.unused_unless(!is_synthetic, "path", "with format \"synthetic\"");
+  if (!is_synthetic) check_url(data, check);
   check.in_range("shift_pixels", data.shift_pixels(), 0U, kShiftMax);
   check.require(!data.flip() || (data.format() != "idx" && !is_synthetic), "flip",
                 fmt::format("is not for format \"{}\", whose images have a direction; remove it",

@@ -13,6 +13,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/encoded/encoded_images.h"
 #include "worker/data/encoded/open_set.h"
+#include "worker/data/formats/source_file.h"
 
 namespace phub::train {
 namespace {
@@ -82,7 +83,7 @@ Result<data::EncodedOptions> encoded_options(const SessionOptions& options,
 // A label must mean the same class in both splits.
 Status check_same_classes(const SessionOptions& options, const data::SampleSet& train,
                           const data::SampleSet& test) {
-  const std::string path = "data.path: " + options.data.path.string();
+  const std::string path = "data.path: " + data::printable(options.data.path);
   if (test.classes().size() > train.classes().size()) {
     return {Code::kInvalidArgument, path + " has " + std::to_string(test.classes().size()) +
                                         " classes for the test and " +

@@ -18,7 +18,7 @@ class DataCommand(ImageFolder):
         packed = json.loads(self.worker("data", "pack", "pictures", "packed", "--json").stdout)
         self.assertEqual([each["samples"] for each in packed["files"]], [36, 12])
         checked = json.loads(self.worker("data", "check", "packed", "--json").stdout)
-        self.assertEqual(checked["splits"][0]["classes"][1], {"class": "class1", "images": TRAIN})
+        self.assertEqual(checked["splits"][0]["classes"][1], {"class": "class1", "images": pictures.TRAIN})
         for extra in ((), ("--test",), ("--epoch", "2")):
             shown = self.worker("data", "show", self.config(), "--out", "sheet.png", *extra).stdout
             self.assertRegex(shown, r"class2 +12 +4\n")

@@ -175,6 +175,27 @@ TEST_CASE("More damaged images than may be are an error with the figures") {
   CHECK(notes.size() == 1);
 }
 
+// A set whose server is gone.
+class OutOfReach : public Greys {
+ public:
+  using Greys::Greys;
+  Result<std::span<const std::uint8_t>> read(std::uint64_t,
+                                             std::vector<std::uint8_t>&) const override {
+    return Status(Code::kUnavailable, "no answer");
+  }
+};
+
+TEST_CASE("No image takes the place of one whose server cannot be reached") {
+  const TemporaryDirectory directory;
+  std::vector<std::string> notes;
+  const auto images = encoded_images(
+      std::make_unique<OutOfReach>(directory, std::set<std::uint64_t>{}), options(100, notes));
+  const auto image = images->reader()->read(3, nullptr);
+  REQUIRE_FALSE(image);
+  CHECK(image.error().code() == Code::kUnavailable);
+  CHECK(notes.empty());
+}
+
 TEST_CASE("Where nothing can be read, that is said and nobody searches for ever") {
   const TemporaryDirectory directory;
   std::vector<std::string> notes;

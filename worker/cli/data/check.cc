@@ -28,6 +28,8 @@ Examples:
     phub-worker data check pictures
   A packed file, whose checksums are compared:
     phub-worker data check packed --split train --json
+  The same on a web server with range requests:
+    phub-worker data check https://host/packed
 
 Every sample is read, compared with its checksum where the format has one, and decoded. Each damaged
 sample is named with its file and its offset, and what is wrong with it. A table counts the images of

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/text/url.h"
 #include "worker/cli/data/data.h"
 #include "worker/cli/data/set_choice.h"
 #include "worker/data/formats/detect/detect.h"
@@ -28,6 +29,8 @@ Examples:
     phub-worker data pack shards packed --split train
   Then, in a training's configuration:
     data { format: "packed" path: "packed" }
+  Or, where a web server has the folder:
+    data { format: "packed" path: "https://host/packed" }
 
 Images are copied as they are, with a checksum for each. OUT/train.phub and OUT/test.phub are
 complete or are not there: they are written beside and renamed. A run that was stopped goes on where
@@ -37,6 +40,10 @@ images were added or removed, --anew starts over.
 Exit status: 0, 1 failed or stopped, 2 wrong usage, or a set that is not as its format wants it.)";
 
 Status pack(const PackArguments& arguments) {
+  if (is_url(arguments.out)) {
+    return {Code::kInvalidArgument,
+            "OUT: is a URL; give a folder on this machine, and bring its files to the server"};
+  }
   std::error_code error;
   std::filesystem::create_directories(arguments.out, error);
   if (error) {

@@ -55,8 +55,10 @@ class Bar {
 
 void add_set_options(CLI::App& command, SetChoice& choice) {
   command
-      .add_option("PATH", choice.path,
-                  "The set: a folder of class folders, tar archives, TFRecords or packed files")
+      .add_option(
+          "PATH", choice.path,
+          "The set: a folder of class folders, tar archives, TFRecords or packed files; or the "
+          "URL of a packed one")
       ->required()
       ->type_name("");
   command.add_option("--split", choice.splits, "train, test, or both")

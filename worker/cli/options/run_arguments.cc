@@ -231,8 +231,8 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
 }
 
 void add_compute_options(CLI::App& command, RunArguments& o) {
-  add_override(command, o, "--data", "data.path", "DIRECTORY",
-               "Where the files of the data set are");
+  add_override(command, o, "--data", "data.path", "PLACE",
+               "Directory of the data set, or URL of a packed one");
   add_override(command, o, "--batch", "train.batch", "N", "Images of one worker in one step");
   add_override(command, o, "--compute-type", "train.compute_type", "TYPE",
                "fp32, bf16 or fp16, where the backend has it");

@@ -48,6 +48,7 @@ class EncodedImages : public Images {
       for (std::uint64_t tried = 0; tried < set_.images(); ++tried) {
         const Status status = decode(image, random);
         if (status.ok()) return Image{pixels_, set_.set_->label(image)};
+        if (status.code() == Code::kUnavailable) return status;  // the set, not this image
         PHUB_RETURN_IF_ERROR(set_.damage_.report(image, status));
         image = (image + 1) % set_.images();
       }

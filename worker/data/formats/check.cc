@@ -34,6 +34,7 @@ Result<CheckReport> check(const SampleSet& set, const OnProgress& on_progress, c
     const auto bytes = set.read(sample, buffer);
     std::string damage;
     if (!bytes) {
+      if (bytes.error().code() == Code::kUnavailable) return bytes.error();
       damage = bytes.error().message();
     } else {
       report.bytes += bytes->size();

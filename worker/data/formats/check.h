@@ -27,7 +27,8 @@ inline constexpr std::uint64_t kMaxDamages = 100;
 using Look = std::function<Status(std::span<const std::uint8_t>)>;
 
 // A sample is damaged where it cannot be read, has a wrong checksum, begins neither as JPEG nor as
-// PNG, or where `look`, if there is one, says so. Error: kAborted when on_progress stops it.
+// PNG, or where `look`, if there is one, says so. Errors: kAborted when on_progress stops it,
+// kUnavailable when the set's server cannot be reached.
 Result<CheckReport> check(const SampleSet& set, const OnProgress& on_progress = {},
                           const Look& look = {});
 

@@ -40,7 +40,8 @@ class SampleSet {
   virtual std::uint16_t label(std::uint64_t sample) const = 0;
   // The bytes of the image's file, for example a JPEG's: 1 to kMaxSampleBytes. They lie in memory
   // of the set, or in `buffer`, and are valid until either goes or `buffer` is read into again.
-  // Errors: kDataLoss, for example where the file has become shorter since the set was opened.
+  // Errors: kDataLoss, for example where the file has become shorter since the set was opened;
+  // kUnavailable where a server cannot be reached: this says nothing of the sample.
   virtual Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                                      std::vector<std::uint8_t>& buffer) const = 0;
   // What messages call the sample: its file, and its offset in it. Printable.

@@ -134,6 +134,10 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
       {"data { path: \"x\" shift_pixels: 99 }", "w.textproto:1:18: data.shift_pixels:", "0 to 64"},
       {"data { path: \"x\" synthetic_images: 9 }",
        "w.textproto:1:18: data.synthetic_images:", "no effect"},
+      {"data { path: \"https://u:p@h/x\" }", "w.textproto:1:8: data.path: is a URL, and",
+       "data pack"},
+      {"data { format: \"packed\" path: \"s3://b\" }",
+       "w.textproto:1:25: data.path: is a URL of scheme", "http or https"},
       {"data { format: \"synthetic\" synthetic_images: 0 }", "w.textproto:1:28: data.synth", "0"},
   };
   for (const WrongField& c : cases) {
@@ -235,7 +239,7 @@ TEST_CASE("text from elsewhere is made visible") {
   }
 }
 
-TEST_CASE("a relative data path is relative to the configuration file") {
+TEST_CASE("a relative data path is relative to the configuration file, and a URL is not") {
   const auto directory =
       std::filesystem::temp_directory_path() / ("phub_config_test_" + std::to_string(getpid()));
   std::filesystem::create_directories(directory / "sub");
@@ -246,6 +250,8 @@ TEST_CASE("a relative data path is relative to the configuration file") {
   CHECK(config->data().path() == (directory / "data").string());
   std::ofstream(path) << "data { path: \"/data\" }";
   CHECK(load_worker_config(path)->data().path() == "/data");
+  std::ofstream(path) << "data { format: \"packed\" path: \"https://host/../a//b/\" }";
+  CHECK(load_worker_config(path)->data().path() == "https://host/../a//b/");
   std::filesystem::remove_all(directory);
 }
 

@@ -1,6 +1,8 @@
 #include "worker/data/formats/packed/packed_set.h"
 
+#include "tests/unit/data/formats/range_server.h"
 #include "tests/unit/data/formats/sample_files.h"
+#include "worker/data/formats/detect/detect.h"
 #include "worker/data/formats/packed/pack_format.h"
 #include "worker/data/formats/packed/pack_writer.h"
 
@@ -156,6 +158,56 @@ TEST_CASE("A packed file that is cut or changed while it is used is an error, no
   fs::resize_file(directory.path / "train.phub", 70);
   CHECK((*set)->read(1, buffer).error().code() == Code::kDataLoss);
   CHECK_THAT((*set)->name(1), Catch::Contains("its name cannot be read"));
+}
+
+TEST_CASE("A packed file on a server is found below its folder, or by its own URL") {
+  const TemporaryDirectory directory;
+  const std::string whole = small_pack(directory);
+  const RangeServer server([&](const Asked& asked) {
+    const bool is_there = asked.target == "/a/train.phub" ||
+                          asked.target == "/a/train.phub?t=1/2" || asked.target == "/other.phub";
+    return Reply{is_there ? right_part(whole, asked) : status_only(404)};
+  });
+  for (const char* const path : {"/a", "/a/", "/a?t=1/2", "/a/train.phub", "/other.phub"}) {
+    const auto set = open_sample_set(server.url(path), Split::kTrain);
+    INFO(path << ": " << set.error().message());
+    REQUIRE(set.has_value());
+    CHECK(samples_of(**set) == std::vector<Sample>{{1, jpeg("first")}, {0, jpeg("2")}});
+  }
+  const auto set = open_packed(server.url("/a?t=1/2"), Split::kTrain);
+  CHECK((*set)->name(1) == server.url("/a/train.phub?... at offset 80 (x/\\xff.jpg)"));
+  CHECK_THAT(open_packed(server.url("/a"), Split::kTest).error().message(),
+             Catch::StartsWith(server.url("/a/test.phub, bytes 0-0")));
+}
+
+TEST_CASE("A check ends where the server cannot be asked, and counts no damage") {
+  const TemporaryDirectory directory;
+  const std::string whole = small_pack(directory);
+  std::atomic<bool> is_gone = false;
+  const RangeServer server([&](const Asked& asked) {
+    return Reply{is_gone ? status_only(404) : right_part(whole, asked)};
+  });
+  const auto set = open_packed(server.url("/x.phub"), Split::kTrain);
+  REQUIRE(set.has_value());
+  CHECK(check(**set)->damaged == 0);
+  is_gone = true;
+  CHECK(check(**set).error().code() == Code::kUnavailable);
+}
+
+TEST_CASE("A server's bytes are checked as a file's are") {
+  const TemporaryDirectory directory;
+  std::string whole = small_pack(directory);
+  const RangeServer server([&](const Asked& asked) { return Reply{right_part(whole, asked)}; });
+  whole[64] = 'x';
+  const auto set = open_packed(server.url("/x.phub"), Split::kTrain);
+  REQUIRE(set.has_value());
+  std::vector<std::uint8_t> buffer;
+  CHECK_THAT((*set)->read(0, buffer).error().message(), Catch::Contains("has a wrong checksum"));
+  whole[0] = 'x';
+  CHECK_THAT(open_packed(server.url("/x.phub"), Split::kTrain).error().message(),
+             Catch::Contains("/x.phub, offset 0: this is no packed data set"));
+  whole.clear();
+  CHECK_FALSE(open_packed(server.url("/x.phub"), Split::kTrain).has_value());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/words.h"
+#include "common/text/url.h"
 #include "worker/data/formats/open.h"
 #include "worker/data/formats/packed/packed_set.h"
 #include "worker/data/formats/shards.h"
@@ -37,6 +38,7 @@ bool has_folder(const fs::path& path) {
 std::string_view name_of(SampleFormat format) { return kFormatWords.of(format); }
 
 Result<SampleFormat> detect(const fs::path& path, Split split) {
+  if (is_url(path.native())) return SampleFormat::kPacked;  // no folder of a server can be listed
   std::error_code error;
   if (!fs::exists(path, error)) {
     return Status(Code::kNotFound, printable(path) + " does not exist; give a data set");

@@ -17,7 +17,7 @@ enum class SampleFormat { kPacked, kWebDataset, kTfRecord, kFolder };
 
 std::string_view name_of(SampleFormat format);
 
-// By what is in the folder `path`, or kPacked for a file.
+// By what is in the folder `path`, or kPacked for a file and for a URL.
 Result<SampleFormat> detect(const std::filesystem::path& path, Split split);
 
 Result<std::unique_ptr<SampleSet>> open_sample_set(const std::filesystem::path& path, Split split);

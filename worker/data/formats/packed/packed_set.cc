@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "common/base/log_value.h"
+#include "common/text/url.h"
 #include "worker/data/formats/fingerprint.h"
+#include "worker/data/formats/http/http_file.h"
 #include "worker/data/formats/packed/pack_format.h"
 #include "worker/data/formats/source_file.h"
 
@@ -19,7 +21,7 @@ std::span<std::uint8_t> writable_bytes(void* data, std::size_t bytes) {
   return {static_cast<std::uint8_t*>(data), bytes};
 }
 
-Status check_version(const SourceFile& file, const PackHeader& header) {
+Status check_version(const ByteSource& file, const PackHeader& header) {
   if (std::memcmp(header.magic, kPackMagic.data(), kPackMagic.size()) != 0) {
     return file.refused(0, "this is no packed data set, which begins with " +
                                std::string(kPackMagic) + "; give one that was packed to its end");
@@ -31,7 +33,7 @@ Status check_version(const SourceFile& file, const PackHeader& header) {
 }
 
 // Bounds before anything is allocated.
-Status check_header(const SourceFile& file, const PackHeader& header) {
+Status check_header(const ByteSource& file, const PackHeader& header) {
   PHUB_RETURN_IF_ERROR(check_version(file, header));
   if (header.header_crc != crc_of(header)) return file.damaged(0, "the header's checksum is wrong");
   if (header.file_bytes != file.bytes()) {
@@ -58,7 +60,7 @@ Status check_header(const SourceFile& file, const PackHeader& header) {
   return {};
 }
 
-Result<std::vector<PackEntry>> read_index(const SourceFile& file, const PackHeader& header) {
+Result<std::vector<PackEntry>> read_index(const ByteSource& file, const PackHeader& header) {
   std::vector<PackEntry> entries(header.samples);
   PHUB_RETURN_IF_ERROR(file.read(
       header.index_offset, writable_bytes(entries.data(), entries.size() * sizeof(PackEntry))));
@@ -80,7 +82,7 @@ Result<std::vector<PackEntry>> read_index(const SourceFile& file, const PackHead
   return entries;
 }
 
-Result<std::vector<std::string>> read_names(const SourceFile& file, const PackHeader& header) {
+Result<std::vector<std::string>> read_names(const ByteSource& file, const PackHeader& header) {
   std::string text(file.bytes() - header.names_offset, '\0');
   PHUB_RETURN_IF_ERROR(file.read(header.names_offset, writable_bytes(text.data(), text.size())));
   if (crc32c(std::as_bytes(std::span<const char>(text))) != header.names_crc) {
@@ -103,8 +105,8 @@ Result<std::vector<std::string>> read_names(const SourceFile& file, const PackHe
 
 class PackedSet final : public SampleSet {
  public:
-  PackedSet(SourceFile file, const PackHeader& header, std::vector<PackEntry> entries,
-            std::vector<std::string> classes)
+  PackedSet(std::unique_ptr<ByteSource> file, const PackHeader& header,
+            std::vector<PackEntry> entries, std::vector<std::string> classes)
       : file_(std::move(file)),
         header_(header),
         entries_(std::move(entries)),
@@ -118,19 +120,19 @@ class PackedSet final : public SampleSet {
                                              std::vector<std::uint8_t>& buffer) const override {
     const PackEntry& entry = entries_[sample];
     buffer.resize(entry.content_bytes());
-    PHUB_RETURN_IF_ERROR(file_.read(entry.offset, buffer));
+    PHUB_RETURN_IF_ERROR(file_->read(entry.offset, buffer));
     const std::span<const std::uint8_t> all(buffer);
     if (crc32c(std::as_bytes(all)) != entry.crc) {
-      return file_.damaged(entry.offset, "sample " + std::to_string(sample) + " (" +
-                                             own_name(entry) + ") has a wrong checksum");
+      return file_->damaged(entry.offset, "sample " + std::to_string(sample) + " (" +
+                                              own_name(entry) + ") has a wrong checksum");
     }
     return all.first(entry.bytes);
   }
 
   std::string name(std::uint64_t sample) const override {
     const PackEntry& entry = entries_[sample];
-    return printable(file_.path()) + " at offset " + std::to_string(entry.offset) + " (" +
-           own_name(entry) + ')';
+    return file_->name() + " at offset " + std::to_string(entry.offset) + " (" + own_name(entry) +
+           ')';
   }
   // The index has the checksum of each sample, so a copy of the file has the same number.
   std::uint64_t fingerprint() const override {
@@ -151,31 +153,47 @@ class PackedSet final : public SampleSet {
   std::string own_name(const PackEntry& entry) const {
     std::string text(entry.name_bytes, '\0');
     const Status status =
-        file_.read(entry.offset + entry.bytes, writable_bytes(text.data(), text.size()));
+        file_->read(entry.offset + entry.bytes, writable_bytes(text.data(), text.size()));
     return status.ok() ? one_line(text) : "its name cannot be read";
   }
 
-  SourceFile file_;
+  std::unique_ptr<ByteSource> file_;
   PackHeader header_;
   std::vector<PackEntry> entries_;
   std::vector<std::string> classes_;
 };
 
+// A file's own URL, or that of `name` in a folder. What follows a '?' is the server's.
+std::string url_of(const std::string& url, const std::string& name) {
+  const std::size_t end = std::min(url.find_first_of("?#"), url.size());
+  std::string place = url.substr(0, end);
+  if (!place.ends_with(".phub")) place += (place.ends_with('/') ? "" : "/") + name;
+  return place + url.substr(end);
+}
+
+Result<std::unique_ptr<ByteSource>> open_source(const fs::path& path) {
+  if (is_url(path.native())) return open_http_file(path.native());
+  PHUB_ASSIGN_OR_RETURN(SourceFile file, SourceFile::open(path));
+  return std::unique_ptr<ByteSource>(std::make_unique<SourceFile>(std::move(file)));
+}
+
 }  // namespace
 
 fs::path packed_file(const fs::path& path, Split split) {
+  const std::string name = std::string(name_of(split)) + ".phub";
+  if (is_url(path.native())) return url_of(path.native(), name);
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  return path / (std::string(name_of(split)) + ".phub");
+  return path / name;
 }
 
 Result<std::unique_ptr<SampleSet>> open_packed(const fs::path& path, Split split) {
-  PHUB_ASSIGN_OR_RETURN(SourceFile file, SourceFile::open(packed_file(path, split)));
+  PHUB_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, open_source(packed_file(path, split)));
   PackHeader header;
-  PHUB_RETURN_IF_ERROR(file.read(0, writable_bytes(&header, sizeof(header))));
-  PHUB_RETURN_IF_ERROR(check_header(file, header));
-  PHUB_ASSIGN_OR_RETURN(std::vector<PackEntry> entries, read_index(file, header));
-  PHUB_ASSIGN_OR_RETURN(std::vector<std::string> names, read_names(file, header));
+  PHUB_RETURN_IF_ERROR(file->read(0, writable_bytes(&header, sizeof(header))));
+  PHUB_RETURN_IF_ERROR(check_header(*file, header));
+  PHUB_ASSIGN_OR_RETURN(std::vector<PackEntry> entries, read_index(*file, header));
+  PHUB_ASSIGN_OR_RETURN(std::vector<std::string> names, read_names(*file, header));
   return std::unique_ptr<SampleSet>(
       std::make_unique<PackedSet>(std::move(file), header, std::move(entries), std::move(names)));
 }

@@ -8,8 +8,9 @@
 
 namespace phub::data {
 
-// PATH/train.phub or PATH/test.phub; where PATH is a file, that file for both splits. Reading a
-// sample compares its CRC32C. Errors: those of sample_set.h.
+// PATH/train.phub or PATH/test.phub; where PATH is a file, that file for both splits. PATH may be a
+// URL of http or https, which is a file's where it ends in .phub. Reading a sample compares its
+// CRC32C. Errors: those of sample_set.h.
 Result<std::unique_ptr<SampleSet>> open_packed(const std::filesystem::path& path, Split split);
 
 // Where it is looked for.
