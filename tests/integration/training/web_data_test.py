@@ -46,8 +46,15 @@ class WebData(unittest.TestCase):
     def test_a_training_from_a_server_is_that_from_its_folder(self):
         here = self.trained("packed")
         self.assertEqual(here, self.trained(self.web.url("packed")))
-        self.web.server.fail_each = 20
+        self.web.server.fails = lambda request: request % 20 == 0
         self.assertEqual(here, self.trained(self.web.url("packed/?name=secret")))
+
+    def test_a_training_ends_where_its_server_does_and_takes_no_other_images(self):
+        self.web.server.fails = lambda request: request > 60
+        config = pictures.config(self.folder, format="packed", path=self.web.url("packed"))
+        done = self.worker("train", "--local", config, status=1)
+        self.assertRegex(done.stderr, r"/t\w+\.phub, bytes \d+-\d+, after 5 tries: .* status 503")
+        self.assertNotIn("takes its place", done.stderr)
 
     def test_a_training_over_tls_wants_a_certificate_that_is_known(self):
         key = self.folder / "key.pem"
