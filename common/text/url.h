@@ -32,13 +32,21 @@ inline bool is_web_url(std::string_view text) {
   return scheme == "https" || scheme == "http";
 }
 
-// The URL without what may be secret: user, password, query and fragment. For messages.
+// The URL without what may be secret: user, password, query and fragment. For messages. Behind a
+// port that is no number nothing is shown: it may be a password with a '/', '?' or '#'. REQUIRES:
+// is_url(url).
 inline std::string url_without_secrets(std::string_view url) {
   const std::size_t begin = url.find("://") + 3;
   const std::string_view place = url.substr(begin, url.find_first_of("?#", begin) - begin);
-  const std::size_t at = place.substr(0, place.find('/')).rfind('@');
+  const std::size_t host = place.substr(0, place.find('/')).rfind('@') + 1;  // 0 without a '@'
+  const std::string_view server = place.substr(host, place.find('/', host) - host);
+  const std::size_t port = server.rfind(':') + 1;
+  const bool has_port = port > 0 && server.find(']', port) == std::string_view::npos;
+  const bool is_odd =
+      has_port && server.find_first_not_of("0123456789", port) != std::string_view::npos;
   std::string shown(url.substr(0, begin));
-  shown += place.substr(at == std::string_view::npos ? 0 : at + 1);
+  if (is_odd) return shown + "...";
+  shown += place.substr(host);
   if (begin + place.size() < url.size()) shown += "?...";
   return shown;
 }

@@ -25,6 +25,11 @@ TEST_CASE("A message has a URL without user, password, query and fragment") {
   CHECK(url_without_secrets("https://u@host/x?key=p#f") == "https://host/x?...");
   CHECK(url_without_secrets("https://u:p@host#f@g") == "https://host?...");
   CHECK(url_without_secrets("https://") == "https://");
+  CHECK(url_without_secrets("https://u:p@[::1]:80/x") == "https://[::1]:80/x");
+  CHECK(url_without_secrets("https://[fe80::a]/x") == "https://[fe80::a]/x");
+  for (const char* const odd : {"https://u:a/b@host", "https://u:a?b@host", "https://u:a#b@host"}) {
+    CHECK(url_without_secrets(odd) == "https://...");
+  }
 }
 
 }  // namespace
