@@ -7,27 +7,22 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-import pictures
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 import web_files
+from image_folder import ImageFolder
 
-BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 
-
-class WebData(unittest.TestCase):
+class WebData(ImageFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        pictures.write(self.folder)
+        super().setUp()
         self.worker("data", "pack", "pictures", "packed")
         self.web = web_files.WebFiles(self.folder)
         self.addCleanup(self.web.close)
 
     def worker(self, *arguments, status=0, **environment):
-        done = subprocess.run([BIN / "phub-worker", *arguments], capture_output=True, text=True,
+        done = subprocess.run([self.programs / "phub-worker", *arguments], capture_output=True, text=True,
                               cwd=self.folder, timeout=300,
                               env=dict(os.environ, no_proxy="*", **environment))
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
@@ -35,7 +30,7 @@ class WebData(unittest.TestCase):
 
     def trained(self, path, **environment):
         """The losses of all steps, and the parameters of the end."""
-        config = pictures.config(self.folder, format="packed", path=path)
+        config = self.config(format="packed", path=path)
         self.worker("train", "--local", config, "--metrics", "metrics.jsonl", "--checkpoint",
                     "end.safetensors", **environment)
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
@@ -51,7 +46,7 @@ class WebData(unittest.TestCase):
 
     def test_a_training_ends_where_its_server_does_and_takes_no_other_images(self):
         self.web.server.fails = lambda request: request > 60
-        config = pictures.config(self.folder, format="packed", path=self.web.url("packed"))
+        config = self.config(format="packed", path=self.web.url("packed"))
         done = self.worker("train", "--local", config, status=1)
         self.assertRegex(done.stderr, r"/t\w+\.phub, bytes \d+-\d+, after 5 tries: .* status 503")
         self.assertNotIn("takes its place", done.stderr)
@@ -75,12 +70,12 @@ class WebData(unittest.TestCase):
         done = self.worker("data", "pack", "pictures", self.web.url("new"), status=2)
         self.assertIn("OUT: is a URL", done.stderr)
         self.assertEqual(self.trained("packed"), self.trained("again"))
-        config = pictures.config(self.folder, format="packed", path=self.web.url("packed"))
+        config = self.config(format="packed", path=self.web.url("packed"))
         self.assertRegex(self.worker("data", "show", config).stdout, r"class2 +12 +4\n")
 
     def test_what_is_wrong_is_told_with_the_url_and_without_its_secrets(self):
         def refused(path, text, status, format="packed"):
-            config = pictures.config(self.folder, format=format, path=path)
+            config = self.config(format=format, path=path)
             done = self.worker("train", "--local", config, status=status)
             self.assertIn(text, done.stderr)
             self.assertNotIn("secret", done.stdout + done.stderr)
@@ -94,4 +89,5 @@ class WebData(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    ImageFolder.programs = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)
