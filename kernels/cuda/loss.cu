@@ -38,12 +38,17 @@ __global__ void softmax_loss(SoftmaxLoss a) {
   const float log_sum = logf(block_reduce(exponentials, room, add));
 
   const int label = a.labels[image];
+  const bool is_mixed = a.second_labels != nullptr;
+  const int second = is_mixed ? a.second_labels[image] : label;
+  const float first_share = is_mixed ? a.label_shares[image] : 1.0F;
+  const float of_first = (1.0F - a.smoothing) * first_share;
+  const float of_second = (1.0F - a.smoothing) * (1.0F - first_share);
   const float share = a.smoothing / static_cast<float>(a.classes);
   float loss = 0.0F;
   for (int c = threadIdx.x; c < static_cast<int>(a.padded_classes); c += kThreads) {
     const bool real = c < classes;
     const float log_softmax = real ? to_float(logits[c]) - largest.value - log_sum : 0.0F;
-    const float target = share + (c == label ? 1.0F - a.smoothing : 0.0F);
+    const float target = share + (c == label ? of_first : 0.0F) + (c == second ? of_second : 0.0F);
     if (real) loss -= target * log_softmax;
     if (a.gradient == nullptr) continue;
     const float gradient = real ? (expf(log_softmax) - target) * a.scale : 0.0F;

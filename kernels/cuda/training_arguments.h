@@ -50,8 +50,9 @@ struct PublishGradients {
 
 // Softmax and cross-entropy of logits [images][padded_classes], with labels smoothed after Szegedy
 // et al., "Rethinking the Inception architecture", 2016: the target is 1 - smoothing +
-// smoothing / classes for the label and smoothing / classes for others.
-// loss[i] is an image's, correct[i] whether its first largest logit is the label's. gradient (null:
+// smoothing / classes for the label and smoothing / classes for others. A mixed image has two
+// labels, which divide 1 - smoothing: label_shares[i] of it is the first one's.
+// loss[i] is an image's, correct[i] whether its first largest logit is labels[i]'s. gradient (null:
 // none) = (softmax - target) * scale, 0 in the padding.
 struct SoftmaxLoss {
   const void* logits;
@@ -62,6 +63,8 @@ struct SoftmaxLoss {
   DataType type;
   std::int64_t images, classes, padded_classes;
   float smoothing, scale;
+  const std::int32_t* second_labels = nullptr;  // null, and label_shares too: no image is mixed
+  const float* label_shares = nullptr;
 };
 
 enum class LocalRule : std::uint8_t {

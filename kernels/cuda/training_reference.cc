@@ -148,6 +148,9 @@ void run(const SoftmaxLoss& a) {
   for (std::int64_t image = 0; image < a.images; ++image) {
     const std::int64_t row = image * a.padded_classes;
     const std::int64_t label = a.labels[image];
+    const bool is_mixed = a.second_labels != nullptr;
+    const std::int64_t second = is_mixed ? a.second_labels[image] : label;
+    const double first_share = is_mixed ? double{a.label_shares[image]} : 1.0;
     std::int64_t best = 0;
     for (std::int64_t c = 1; c < a.classes; ++c) {
       if (load(a.logits, a.type, row + c) > load(a.logits, a.type, row + best)) best = c;
@@ -163,7 +166,9 @@ void run(const SoftmaxLoss& a) {
       const bool real = c < a.classes;
       const double log_softmax =
           real ? double{load(a.logits, a.type, row + c) - largest} - std::log(sum) : 0.0;
-      const double target = share + (c == label ? 1.0 - double{a.smoothing} : 0.0);
+      const double of_labels =
+          (c == label ? first_share : 0.0) + (c == second ? 1.0 - first_share : 0.0);
+      const double target = share + (1.0 - double{a.smoothing}) * of_labels;
       if (real) loss -= target * log_softmax;
       if (a.gradient == nullptr) continue;
       const double gradient = (std::exp(log_softmax) - target) * double{a.scale};

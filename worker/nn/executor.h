@@ -101,14 +101,14 @@ class ByteInput {
   virtual ~ByteInput() = default;
 
   // As Executor::load.
-  virtual Status load_bytes(const ByteImages& images, std::span<const Label> labels) = 0;
+  virtual Status load_bytes(const ByteImages& images, const Labels& labels) = 0;
   // A batch ahead, in three calls, where one is taken: pixels_ahead is where its pixels go,
   // Executor::input_elements() bytes which any thread may fill (empty: none is taken). send_ahead
   // sends them, also from within backward's hooks; `images.pixels` is that memory. load_ahead,
   // between steps, makes it the batch of the forwards that follow. Another load in between forgets
   // it.
   virtual Result<std::span<std::uint8_t>> pixels_ahead() { return std::span<std::uint8_t>(); }
-  virtual Status send_ahead(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
+  virtual Status send_ahead(const ByteImages& /*images*/, const Labels& /*labels*/) {
     return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
   }
   virtual Status load_ahead() {
@@ -183,8 +183,9 @@ class Executor {
   // Backend::set_noise, for the forwards in training that follow.
   virtual void set_noise(std::uint64_t noise) = 0;
   // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
-  // the labels of its first images (of all, for start_loss). Both may go when it returns.
-  virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
+  // the labels of its first images (of all, for start_loss), two of each where images are mixed.
+  // Both may go when it returns.
+  virtual Status load(std::span<const float> images, const Labels& labels) = 0;
   // The same for images as bytes; null: the executor takes none.
   virtual ByteInput* byte_input() { return nullptr; }
   // REQUIRES: bound and loaded.

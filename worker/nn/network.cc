@@ -112,10 +112,12 @@ Status Network::forward(Mode mode, Hooks& hooks) {
   return {};
 }
 
-Status Network::load(std::span<const float> images, std::span<const Label> labels) {
+Status Network::load(std::span<const float> images, const Labels& labels) {
   PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
   input().write_value(images);
-  labels_.assign(labels.begin(), labels.end());
+  labels_.assign(labels.first.begin(), labels.first.end());
+  second_labels_.assign(labels.second.begin(), labels.second.end());
+  shares_.assign(labels.share.begin(), labels.share.end());
   return {};
 }
 
@@ -127,7 +129,8 @@ Status Network::read_output(std::span<float> host) {
 Status Network::start_loss(const LossOptions& options) {
   PHUB_CHECK(labels_.size() == batch_, "a label for each image");
   output().read_value(logits_);
-  loss_ = softmax_cross_entropy(logits_, labels_, logit_gradients_, options);
+  loss_ =
+      softmax_cross_entropy(logits_, {labels_, second_labels_, shares_}, logit_gradients_, options);
   output().write_gradient(logit_gradients_);
   return {};
 }

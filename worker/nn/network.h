@@ -51,7 +51,7 @@ class Network : public Executor {
   std::size_t output_elements() const override { return tensors_.back()->elements(); }
 
   void set_noise(std::uint64_t noise) override { backend_->set_noise(noise); }
-  Status load(std::span<const float> images, std::span<const Label> labels) override;
+  Status load(std::span<const float> images, const Labels& labels) override;
   // input() -> output(). REQUIRES: bound.
   Status forward(Mode mode, Hooks& hooks) override;
   Status read_output(std::span<float> host) override;
@@ -90,7 +90,8 @@ class Network : public Executor {
   std::vector<std::unique_ptr<Tensor>> views_;
   std::vector<bool> gradient_taken_;  // by TensorId: a later layer writes its gradient
   std::vector<Step> steps_;
-  std::vector<Label> labels_;
+  std::vector<Label> labels_, second_labels_;  // the second ones and the shares of mixed images
+  std::vector<float> shares_;
   std::vector<float> logits_, logit_gradients_;
   std::optional<Loss> loss_;  // of start_loss, until it is told
 };

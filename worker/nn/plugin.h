@@ -64,7 +64,7 @@ inline constexpr char kPluginEntry[] = "phub_plugin";
 // What both sides must agree on. kInterface goes up with each change of what crosses the border
 // that sizes do not show.
 inline std::string plugin_abi() {
-  constexpr int kInterface = 7;
+  constexpr int kInterface = 8;
   return std::string("phub ") + kVersion + ", interface " + std::to_string(kInterface) +
          ", compiler " + __VERSION__ + ", sizes " + std::to_string(sizeof(Graph)) + ' ' +
          std::to_string(sizeof(Layer)) + ' ' + std::to_string(sizeof(ParameterSpec)) + ' ' +

@@ -82,13 +82,12 @@ class ReplicaGroups : public nn::Executor {
     }
   }
 
-  Status load(std::span<const float> images, std::span<const nn::Label> labels) override {
+  Status load(std::span<const float> images, const nn::Labels& labels) override {
     return threads_.run([&](std::uint32_t group) {
       const std::size_t size = first().input_elements();
-      const std::size_t begin = std::min<std::size_t>(group * first().batch(), labels.size());
-      const std::size_t count = std::min<std::size_t>(first().batch(), labels.size() - begin);
+      const std::size_t batch = first().batch();
       return replicas_[group]->load(images.subspan(group * size, size),
-                                    labels.subspan(begin, count));
+                                    labels.part(group * batch, batch));
     });
   }
 

@@ -1,6 +1,7 @@
 // A CUDA executor on the host's runtime beside the same network on oneDNN, with the same numbers.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
@@ -81,6 +82,27 @@ class Descent : public Hooks {
   Status status;
 };
 
+// Labels of a batch, two of each image where `is_mixed`.
+struct RandomLabels {
+  RandomLabels(std::mt19937& random, std::size_t images, std::size_t classes, bool is_mixed)
+      : first(images), second(is_mixed ? images : 0), shares(second.size()) {
+    for (Label& label : first) label = static_cast<Label>(random() % classes);
+    for (Label& label : second) label = static_cast<Label>(random() % classes);
+    for (float& share : shares) share = 0.5F + static_cast<float>(random() >> 8U) * 0x1p-25F;
+  }
+
+  Labels all() const { return {first, second, shares}; }
+  // What an executor was given may go.
+  void forget() {
+    std::ranges::fill(first, Label{60'000});
+    std::ranges::fill(second, Label{60'000});
+    std::ranges::fill(shares, NAN);
+  }
+
+  std::vector<Label> first, second;
+  std::vector<float> shares;
+};
+
 struct RigOptions {
   HostRuntime::Options runtime = {};
   std::uint32_t batch = 3;
@@ -113,20 +135,19 @@ class Rig {
     require(network->bind(oracle->bindings()));
   }
 
-  void new_batch(unsigned seed) {
+  void new_batch(unsigned seed, bool is_mixed = false) {
     std::mt19937 random(seed);
     std::vector<float> images(executor->input_elements());
     for (float& pixel : images) pixel = 2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F;
     const std::size_t classes = executor->output_elements() / batch_;
-    std::vector<Label> labels(batch_);
-    for (Label& label : labels) label = static_cast<Label>(random() % classes);
+    RandomLabels labels(random, batch_, classes, is_mixed);
     for (Executor* each : both()) {
-      require(each->load(images, labels));
+      require(each->load(images, labels.all()));
       each->set_noise(seed);
     }
     // What they were given may go.
     std::fill(images.begin(), images.end(), NAN);
-    std::fill(labels.begin(), labels.end(), Label{60'000});
+    labels.forget();
   }
 
   void step(const LossOptions& options = {}) {

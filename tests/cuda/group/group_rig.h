@@ -75,27 +75,25 @@ class GroupRig {
     make_networks(graph);
   }
 
-  void new_batch(unsigned seed, std::size_t missing_labels = 0) {
+  void new_batch(unsigned seed, std::size_t missing_labels = 0, bool is_mixed = false) {
     std::mt19937 random(seed);
     std::vector<float> images(group->input_elements());
     for (float& pixel : images) pixel = 2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F;
     const std::size_t classes = group->output_elements() / group->batch();
-    std::vector<Label> labels(group->batch());
-    for (Label& label : labels) label = static_cast<Label>(random() % classes);
-    const std::span<const Label> known(labels.data(), labels.size() - missing_labels);
+    RandomLabels labels(random, group->batch(), classes, is_mixed);
+    const Labels known = labels.all().part(0, group->batch() - missing_labels);
     group->set_noise(seed);
     require(group->load(images, known));
     const std::size_t pixels = images.size() / networks.size();
-    const std::size_t part = labels.size() / networks.size();
+    const std::size_t part = group->batch() / networks.size();
     for (std::size_t i = 0; i < networks.size(); ++i) {
-      const std::size_t begin = std::min(i * part, known.size());
       networks[i]->set_noise(noise_of(seed, i));
       require(networks[i]->load(std::span<const float>(images).subspan(i * pixels, pixels),
-                                known.subspan(begin, std::min(part, known.size() - begin))));
+                                known.part(i * part, part)));
     }
     // What they were given may go.
     std::fill(images.begin(), images.end(), NAN);
-    std::fill(labels.begin(), labels.end(), Label{60'000});
+    labels.forget();
   }
 
   Status try_step(const LossOptions& options = {}) {

@@ -30,7 +30,7 @@ TEST_CASE("A step of several GPUs is the mean of what each computes, in whatever
                                              .parts = 1 + seed % 5});
   require(rig.group->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
-    rig.new_batch(step);
+    rig.new_batch(step, 0, step == 2);
     rig.step({.label_smoothing = 0.1F, .gradient_scale = step == 2 ? 4.0 : 1.0});
     rig.check_equal();
   }

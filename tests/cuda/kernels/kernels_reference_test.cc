@@ -153,22 +153,29 @@ TEST_CASE("Eight at a time, parameters and gradients are those of the specificat
   CHECK(own_padded.storage == padded.storage);
 }
 
-TEST_CASE("Without smoothing the loss and its gradient are those of worker/nn/loss.h") {
+TEST_CASE("The loss and its gradient are those of worker/nn/loss.h, also of mixed images") {
   constexpr std::int64_t kImages = 5, kClasses = 10, kPadded = 16;
+  const float smoothing = GENERATE(0.0F, 0.1F);
+  const bool is_mixed = GENERATE(false, true);
   const std::vector<float> logits = random_floats(kImages * kClasses, 1);
-  const std::vector<nn::Label> labels = {3, 0, 9, 5, 5};
+  const std::vector<nn::Label> labels = {3, 0, 9, 5, 5}, others = {0, 3, 5, 9, 5};
+  const std::vector<float> shares = {0.75F, 0.75F, 0.5F, 1.0F, 0.625F};
   std::vector<float> expected(logits.size());
-  const nn::Loss loss = nn::softmax_cross_entropy(logits, labels, expected);
+  const nn::Labels all = is_mixed ? nn::Labels(labels, others, shares) : nn::Labels(labels);
+  const nn::Loss loss =
+      nn::softmax_cross_entropy(logits, all, expected, {.label_smoothing = smoothing});
 
   std::vector<float> rows(kImages * kPadded, 50.0F), gradient(rows.size(), -1.0F);
   std::vector<float> losses(kImages);
   std::vector<std::int32_t> correct(kImages), targets(labels.begin(), labels.end());
+  const std::vector<std::int32_t> second(others.begin(), others.end());
   for (std::size_t i = 0; i < logits.size(); ++i) {
     rows[i / kClasses * kPadded + i % kClasses] = logits[i];
   }
   reference::run(SoftmaxLoss{rows.data(), targets.data(), gradient.data(), losses.data(),
-                             correct.data(), kSingle, kImages, kClasses, kPadded, 0.0F,
-                             1.0F / kImages});
+                             correct.data(), kSingle, kImages, kClasses, kPadded, smoothing,
+                             1.0F / kImages, is_mixed ? second.data() : nullptr,
+                             is_mixed ? shares.data() : nullptr});
   CHECK(std::accumulate(losses.begin(), losses.end(), 0.0) == Approx(loss.sum));
   CHECK(std::accumulate(correct.begin(), correct.end(), 0U) == loss.correct);
   for (std::size_t i = 0; i < gradient.size(); ++i) {

@@ -86,16 +86,19 @@ TEST_CASE("Softmax, loss and its gradient agree with their specification") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   const std::int64_t classes = GENERATE(10, 1000);
   const float smoothing = GENERATE(0.0F, 0.1F);
+  const bool is_mixed = GENERATE(false, true);
   const std::int64_t images = 33, padded = (classes + 7) / 8 * 8;
   MirroredReals logits(static_cast<std::size_t>(images * padded), type, 1);
   MirroredReals gradient(static_cast<std::size_t>(images * padded), type, 2);
   MirroredReals loss(static_cast<std::size_t>(images), kSingle, 3);
   Mirrored<std::int32_t> correct(std::vector<std::int32_t>(static_cast<std::size_t>(images), -1));
-  std::vector<std::int32_t> classes_of;
+  std::vector<std::int32_t> classes_of, others_of;
   for (std::int64_t i = 0; i < images; ++i) {
     classes_of.push_back(static_cast<std::int32_t>(i * 37 % classes));
+    others_of.push_back(static_cast<std::int32_t>(i * 29 % classes));
   }
-  Mirrored<std::int32_t> labels(classes_of);
+  Mirrored<std::int32_t> labels(classes_of), second_labels(others_of);
+  MirroredReals shares(static_cast<std::size_t>(images), kSingle, 4, 0.5F);
   const auto softmax = [&](Side side) {
     return SoftmaxLoss{logits.at(side),
                        labels.at(side),
@@ -107,7 +110,9 @@ TEST_CASE("Softmax, loss and its gradient agree with their specification") {
                        classes,
                        padded,
                        smoothing,
-                       128.0F};
+                       128.0F,
+                       is_mixed ? second_labels.at(side) : nullptr,
+                       is_mixed ? shares.floats(side) : nullptr};
   };
   run_both(softmax);
   gradient.check(type == DataType::kFloat16 ? 2e-3 : 1.6e-2);

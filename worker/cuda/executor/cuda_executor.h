@@ -39,7 +39,7 @@ class CudaExecutor : public Executor {
   std::size_t output_elements() const override { return passes_->output_elements(); }
 
   void set_noise(std::uint64_t noise) override { passes_->feed().set_noise(noise); }
-  Status load(std::span<const float> images, std::span<const Label> labels) override {
+  Status load(std::span<const float> images, const Labels& labels) override {
     return passes_->feed().load(images, labels);
   }
   ByteInput* byte_input() override { return &passes_->feed(); }

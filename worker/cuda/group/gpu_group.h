@@ -73,7 +73,7 @@ class GpuGroup : public Executor {
   }
 
   void set_noise(std::uint64_t noise) override { input_.set_noise(noise); }
-  Status load(std::span<const float> images, std::span<const Label> labels) override {
+  Status load(std::span<const float> images, const Labels& labels) override {
     return input_.load(images, labels);
   }
   ByteInput* byte_input() override { return &input_; }

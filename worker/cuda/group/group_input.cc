@@ -1,7 +1,5 @@
 #include "worker/cuda/group/group_input.h"
 
-#include <algorithm>
-
 #include "common/base/check.h"
 #include "common/base/splitmix.h"
 
@@ -17,15 +15,13 @@ void GroupInput::set_noise(std::uint64_t noise) {
   }
 }
 
-std::span<const Label> GroupInput::labels_of(std::size_t rank,
-                                             std::span<const Label> labels) const {
+Labels GroupInput::labels_of(std::size_t rank, const Labels& labels) const {
   PHUB_CHECK(labels.size() <= batch(), "at most a label for each image");
   const std::size_t part = gpus_.first().options().batch;
-  const std::size_t begin = std::min(rank * part, labels.size());
-  return labels.subspan(begin, std::min(part, labels.size() - begin));
+  return labels.part(rank * part, part);
 }
 
-Status GroupInput::load(std::span<const float> images, std::span<const Label> labels) {
+Status GroupInput::load(std::span<const float> images, const Labels& labels) {
   PHUB_CHECK(images.size() == elements(), "images of a whole batch");
   return gpus_.each([&](std::size_t rank, DevicePasses& passes) {
     const std::size_t part = passes.input_elements();
@@ -33,7 +29,7 @@ Status GroupInput::load(std::span<const float> images, std::span<const Label> la
   });
 }
 
-Status GroupInput::load_bytes(const ByteImages& images, std::span<const Label> labels) {
+Status GroupInput::load_bytes(const ByteImages& images, const Labels& labels) {
   PHUB_CHECK(images.pixels.size() == elements() && images.moves.size() == batch(),
              "images of a whole batch");
   return gpus_.each([&](std::size_t rank, DevicePasses& passes) {

@@ -28,12 +28,12 @@ class GroupInput final : public ByteInput {
   std::size_t elements() const { return gpus_.first().input_elements() * gpus_.count(); }
 
   // As Executor's. Errors name the GPU.
-  Status load(std::span<const float> images, std::span<const Label> labels);
-  Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
+  Status load(std::span<const float> images, const Labels& labels);
+  Status load_bytes(const ByteImages& images, const Labels& labels) override;
   void set_noise(std::uint64_t noise);
 
  private:
-  std::span<const Label> labels_of(std::size_t rank, std::span<const Label> labels) const;
+  Labels labels_of(std::size_t rank, const Labels& labels) const;
 
   GpuRanks& gpus_;
 };

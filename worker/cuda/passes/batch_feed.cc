@@ -34,7 +34,9 @@ BatchFeed::BatchFeed(Runtime& runtime, const LoweredRunner& runner, const Shape&
       batch_(batch),
       pixels_(batch * shape.elements()) {
   const std::size_t words = batch * sizeof(std::int32_t);
-  layout_.labels = pixels_ * sizeof(float);
+  layout_.shares = pixels_ * sizeof(float);
+  layout_.second_labels = layout_.shares + words;
+  layout_.labels = layout_.second_labels + words;
   layout_.tops = layout_.labels + words;
   layout_.lefts = layout_.tops + words;
   layout_.flips = layout_.lefts + words;
@@ -53,10 +55,14 @@ Status BatchFeed::make(Slot& slot) {
   return {};
 }
 
-Status BatchFeed::write_labels(std::span<const Label> labels) {
+Status BatchFeed::write_labels(const Labels& labels) {
   PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
-  std::copy(labels.begin(), labels.end(), next().pinned->as<std::int32_t>(layout_.labels));
+  const Block& to = *next().pinned;
+  std::ranges::copy(labels.first, to.as<std::int32_t>(layout_.labels));
+  std::ranges::copy(labels.second, to.as<std::int32_t>(layout_.second_labels));
+  std::ranges::copy(labels.share, to.as<float>(layout_.shares));
   next().labels = labels.size();
+  next().is_mixed = labels.are_mixed();
   // The device has read what was in it.
   return runtime_.wait(Stream::kUpload, *next().read);
 }
@@ -78,8 +84,8 @@ Status BatchFeed::send(std::size_t from, std::size_t bytes) {
                        bytes, Stream::kUpload);
 }
 
-Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
-  PHUB_CHECK(images.size_bytes() == layout_.labels, "images of a whole batch");
+Status BatchFeed::load(std::span<const float> images, const Labels& labels) {
+  PHUB_CHECK(images.size() == pixels_, "images of a whole batch");
   Slot& to = next();
   PHUB_RETURN_IF_ERROR(runtime_.synchronise(*to.sent));
   std::memcpy(to.pinned->address, images.data(), images.size_bytes());
@@ -91,7 +97,7 @@ Status BatchFeed::load(std::span<const float> images, std::span<const Label> lab
   return load_ahead();
 }
 
-Status BatchFeed::load_bytes(const ByteImages& images, std::span<const Label> labels) {
+Status BatchFeed::load_bytes(const ByteImages& images, const Labels& labels) {
   PHUB_CHECK(images.pixels.size() == pixels_, "images of a whole batch");
   PHUB_ASSIGN_OR_RETURN(const auto to, pixels_ahead());
   std::memcpy(to.data(), images.pixels.data(), to.size());
@@ -107,7 +113,7 @@ Result<std::span<std::uint8_t>> BatchFeed::pixels_ahead() {
   return std::span(next().pinned->as<std::uint8_t>(), pixels_);
 }
 
-Status BatchFeed::send_ahead(const ByteImages& images, std::span<const Label> labels) {
+Status BatchFeed::send_ahead(const ByteImages& images, const Labels& labels) {
   Slot& to = next();
   PHUB_CHECK(images.pixels.data() == to.pinned->address, "pixels where pixels_ahead said");
   PHUB_CHECK(!to.is_sent, "sent once");
@@ -120,7 +126,8 @@ Status BatchFeed::send_ahead(const ByteImages& images, std::span<const Label> la
   std::copy(images.deviation.begin(), images.deviation.end(), to.deviation);
   to.is_bytes = true;
   PHUB_RETURN_IF_ERROR(send(0, pixels_));
-  PHUB_RETURN_IF_ERROR(send(layout_.labels, layout_.end - layout_.labels));
+  const std::size_t rest = to.is_mixed ? layout_.shares : layout_.labels;
+  PHUB_RETURN_IF_ERROR(send(rest, layout_.end - rest));
   to.is_sent = true;
   return runtime_.record(*to.sent, Stream::kUpload);
 }
@@ -174,6 +181,16 @@ Status BatchFeed::labels_were_read() { return runtime_.record(*now().read, Strea
 
 const std::int32_t* BatchFeed::device_labels() const {
   return slots_[current_].device->as<std::int32_t>(layout_.labels);
+}
+
+const std::int32_t* BatchFeed::device_second_labels() const {
+  const Slot& from = slots_[current_];
+  return from.is_mixed ? from.device->as<std::int32_t>(layout_.second_labels) : nullptr;
+}
+
+const float* BatchFeed::device_shares() const {
+  const Slot& from = slots_[current_];
+  return from.is_mixed ? from.device->as<float>(layout_.shares) : nullptr;
 }
 
 Status BatchFeed::send_noise() {

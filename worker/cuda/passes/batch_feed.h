@@ -26,11 +26,11 @@ class BatchFeed : public ByteInput {
                                                    const Graph& graph, std::uint32_t batch);
 
   // Copies both and queues their way to the device.
-  Status load(std::span<const float> images, std::span<const Label> labels);
+  Status load(std::span<const float> images, const Labels& labels);
   // The device moves, normalises and converts them.
-  Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
+  Status load_bytes(const ByteImages& images, const Labels& labels) override;
   Result<std::span<std::uint8_t>> pixels_ahead() override;
-  Status send_ahead(const ByteImages& images, std::span<const Label> labels) override;
+  Status send_ahead(const ByteImages& images, const Labels& labels) override;
   Status load_ahead() override;
   // kCompute: the network's input becomes the last batch.
   Status prepare();
@@ -42,13 +42,17 @@ class BatchFeed : public ByteInput {
 
   std::size_t labels() const { return slots_[current_].labels; }
   const std::int32_t* device_labels() const;
+  // Null where no image is mixed.
+  const std::int32_t* device_second_labels() const;
+  const float* device_shares() const;
 
  private:
   static constexpr std::uint32_t kChannelsMax = 4;  // of kernels::cuda::PrepareImages
 
   struct Slot {
-    BlockPointer pinned, device;  // images, then labels, then how bytes are moved
+    BlockPointer pinned, device;  // images, what mixed ones have, labels, how bytes are moved
     std::size_t labels = 0;
+    bool is_mixed = false;
     bool is_bytes = false;
     bool is_sent = false;                                         // and not yet the batch
     float mean[kChannelsMax] = {}, deviation[kChannelsMax] = {};  // of bytes
@@ -57,13 +61,14 @@ class BatchFeed : public ByteInput {
   };
   // Where in a slot things are, in bytes. Images in fp32 take the most.
   struct SlotLayout {
+    std::size_t shares = 0, second_labels = 0;  // only mixed images have these
     std::size_t labels = 0, tops = 0, lefts = 0, flips = 0, end = 0;
   };
 
   BatchFeed(Runtime& runtime, const LoweredRunner& runner, const Shape& shape, std::uint32_t batch);
 
   Status make(Slot& slot);
-  Status write_labels(std::span<const Label> labels);
+  Status write_labels(const Labels& labels);
   void write_moves(std::span<const ImageMove> moves);
   Status send(std::size_t from, std::size_t bytes);
   kernels::cuda::PrepareImages preparation();

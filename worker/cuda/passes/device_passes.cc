@@ -141,8 +141,9 @@ Status DevicePasses::start_loss(const LossOptions& options) {
           .classes = static_cast<std::int64_t>(classes_),
           .padded_classes = lowered.buffer(logits).dimensions[1],
           .smoothing = options.label_smoothing,
-          .scale =
-              static_cast<float>(options.gradient_scale / static_cast<double>(options_.batch))},
+          .scale = static_cast<float>(options.gradient_scale / static_cast<double>(options_.batch)),
+          .second_labels = feed_->device_second_labels(),
+          .label_shares = feed_->device_shares()},
       Stream::kCompute));
   PHUB_RETURN_IF_ERROR(feed_->labels_were_read());
   PHUB_RETURN_IF_ERROR(follow(Stream::kDownload, Stream::kCompute));
