@@ -14,6 +14,7 @@ constexpr std::uint32_t kBatchesAheadMax = 64;
 constexpr float kStretchMax = 16.0F;
 constexpr std::uint64_t kCacheMibMax = 1ULL << 30U;
 constexpr std::uint32_t kDecodedSideMax = 1U << 14U;
+constexpr float kMixupMax = 4.0F;  // a draw takes 70 tries there
 
 void check_share(ConfigCheck& check, std::string_view field, float value, float high) {
   check.require(value > 0.0F && value <= high, field,
@@ -85,6 +86,7 @@ void check_data(const DataConfig& data, ConfigCheck check) {
   check.require(!data.flip() || (data.format() != "idx" && !is_synthetic), "flip",
                 fmt::format("is not for format \"{}\", whose images have a direction; remove it",
                             data.format()));
+  check.in_range("mixup", data.mixup(), 0.0F, kMixupMax);
   check.unused_unless(is_synthetic, "synthetic_images", "unless format is \"synthetic\"");
   check.require(data.synthetic_images() > 0, "synthetic_images", "0 images teach nothing");
   check.in_range("threads", data.threads(), 0U, kFeedThreadsMax);
@@ -92,6 +94,14 @@ void check_data(const DataConfig& data, ConfigCheck check) {
   check.unused_unless(data.batches_ahead() > 0, "threads", "with batches_ahead 0");
   check_encoded(data, check);
   if (data.has_cache()) check_cache(data.cache(), check.nested("cache", data.cache()));
+}
+
+void check_pairs(const WorkerConfig& config, ConfigCheck check) {
+  const std::uint32_t batch = config.train().batch();
+  check.require(config.data().mixup() == 0.0F || batch % 2 == 0, "batch",
+                fmt::format("{} images are not pairs, which data.mixup ({}) mixes: choose an even "
+                            "number, or remove mixup",
+                            batch, config.data().mixup()));
 }
 
 }  // namespace phub

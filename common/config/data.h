@@ -9,4 +9,7 @@ namespace phub {
 // `check` is that of `data`.
 void check_data(const DataConfig& data, ConfigCheck check);
 
+// Whether batches are made of the pairs that data.mixup mixes. `check` is that of `train`.
+void check_pairs(const WorkerConfig& config, ConfigCheck check);
+
 }  // namespace phub

@@ -13,7 +13,8 @@ enum class Purpose : std::uint64_t {
   kSynthetic,
   kParameters,
   kDropout,
-  kView
+  kView,
+  kMixup
 };
 
 // Splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), started

@@ -25,8 +25,9 @@ Status BatchLoading::load(std::uint64_t index) {
   if (ahead_.is_begun && ahead_.index == index) return take_ahead();
   forget_ahead();
   PHUB_RETURN_IF_ERROR(feeder_.load(index, batch_));
-  if (feeder_.form() == data::Form::kNumbers) return executor_.load(batch_.numbers, batch_.labels);
-  return executor_.byte_input()->load_bytes(bytes_of(batch_, moves_), batch_.labels);
+  if (feeder_.form() == data::Form::kNumbers)
+    return executor_.load(batch_.numbers, labels_of(batch_));
+  return executor_.byte_input()->load_bytes(bytes_of(batch_, moves_), labels_of(batch_));
 }
 
 Status BatchLoading::begin_ahead(std::uint64_t index) {
@@ -52,7 +53,7 @@ Status BatchLoading::send_ahead() {
   ahead_.is_sent = true;
   PHUB_RETURN_IF_ERROR(ahead_.made.get());
   return executor_.byte_input()->send_ahead(bytes_of(ahead_.batch, ahead_.moves),
-                                            ahead_.batch.labels);
+                                            labels_of(ahead_.batch));
 }
 
 Status BatchLoading::take_ahead() {

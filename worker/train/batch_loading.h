@@ -38,7 +38,7 @@ class BatchLoading {
   // The executor is about to be loaded by others.
   void forget_ahead();
 
-  // The labels of the last batch.
+  // The labels of the last batch, of mixed images the first ones.
   std::span<const nn::Label> labels() const { return batch_.labels; }
 
  private:
@@ -50,6 +50,9 @@ class BatchLoading {
     std::future<Status> made{};  // last: its thread ends before what it writes to goes
   };
 
+  static nn::Labels labels_of(const data::Batch& batch) {
+    return {batch.labels, batch.second_labels, batch.shares};
+  }
   nn::ByteImages bytes_of(const data::Batch& batch, std::vector<nn::ImageMove>& moves) const;
   Status take_ahead();
 

@@ -299,7 +299,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
                                       .seed = options.seed,
                                       .accumulate = options.update.accumulate,
                                       .shift_pixels = options.data.shift_pixels,
-                                      .flip = options.data.flip};
+                                      .flip = options.data.flip,
+                                      .mixup = options.data.mixup};
   PHUB_RETURN_IF_ERROR(data::TrainingOrder::check(sets.train->images(), order_options));
   PHUB_RETURN_IF_ERROR(check_samples(options, sets.train->images()));
   if (network->parameters().empty()) {

@@ -35,6 +35,7 @@ struct DataOptions {
   std::uint32_t synthetic_images = 1024;
   std::uint32_t shift_pixels = 0;
   bool flip = false;
+  float mixup = 0.0F;                      // data::TrainingOptions::mixup
   data::ViewOptions view{};                // from here on: of encoded images
   std::vector<float> mean{}, deviation{};  // [channel]; empty: ImageNet's
   std::uint64_t damaged_max = 100;

@@ -11,9 +11,9 @@
 
 namespace phub::train {
 
-// Parts of `global` images in proportion to the weights, whole ones, whose sum is `global`. Error:
-// kInvalidArgument: a worker would have none.
+// Parts of `global` images in proportion to the weights, each a multiple of `unit`, whose sum is
+// `global`. REQUIRES: `unit` divides `global`. Error: kInvalidArgument: a worker would have none.
 Result<std::vector<std::uint32_t>> divide_batch(std::span<const float> weights,
-                                                std::uint64_t global);
+                                                std::uint64_t global, std::uint32_t unit = 1);
 
 }  // namespace phub::train

@@ -269,13 +269,16 @@ TEST_CASE("A training whose batches are made ahead is one on a CPU") {
   CHECK(own.accuracies == oracle.accuracies);
 }
 
-TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
+TEST_CASE("A step from bytes is oneDNN's from the same images in fp32, mixed or not") {
   const Graph graph = reader(3);
   const auto images = data::images_of(dataset(3));
-  const data::TrainingOrder order(images->images(),
-                                  {.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true});
   const unsigned seed = GENERATE(range(1U, 9U));
-  testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .capture = seed % 2 == 0});
+  const bool mixes = GENERATE(false, true);
+  const std::uint32_t batch = mixes ? 6 : kBatch;
+  const data::TrainingOrder order(
+      images->images(),
+      {.batch = batch, .seed = 5, .shift_pixels = 2, .flip = true, .mixup = mixes ? 0.8F : 0.0F});
+  testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = batch, .capture = seed % 2 == 0});
   require(rig.executor->bind(rig.own->bindings()));
   train::BatchLoading own(*images, order, {}, *rig.executor);
   train::BatchLoading oracle(*images, order, {}, *rig.network);
@@ -286,7 +289,7 @@ TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
       require(own.send_ahead());
     }
     require(oracle.load(step));
-    rig.step();
+    rig.step({.label_smoothing = mixes ? 0.1F : 0.0F});
     CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(1e-4));
     CHECK(rig.own->loss.correct == rig.oracle->loss.correct);
     for (std::size_t key = 0; key < rig.own->gradients.size(); ++key) {

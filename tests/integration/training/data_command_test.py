@@ -18,11 +18,17 @@ class DataCommand(ImageFolder):
         packed = json.loads(self.worker("data", "pack", "pictures", "packed", "--json").stdout)
         self.assertEqual([each["samples"] for each in packed["files"]], [36, 12])
         checked = json.loads(self.worker("data", "check", "packed", "--json").stdout)
-        self.assertEqual(checked["splits"][0]["classes"][1], {"class": "class1", "images": pictures.TRAIN})
-        for extra in ((), ("--test",), ("--epoch", "2")):
-            shown = self.worker("data", "show", self.config(), "--out", "sheet.png", *extra).stdout
-            self.assertRegex(shown, r"class2 +12 +4\n")
-            self.assertEqual((self.folder / "sheet.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(checked["splits"][0]["classes"][1], {"class": "class1", "images": TRAIN})
+        sheets = {}
+        for more in ("", "mixup: 0.4"):
+            for extra in ((), ("--test",), ("--epoch", "2")):
+                shown = self.worker("data", "show", self.config(more=more), "--out", "sheet.png",
+                                    *extra).stdout
+                self.assertRegex(shown, r"class2 +12 +4\n")
+                sheets[more, extra] = (self.folder / "sheet.png").read_bytes()
+                self.assertEqual(sheets[more, extra][:8], b"\x89PNG\r\n\x1a\n")
+        self.assertNotEqual(sheets["", ()], sheets["mixup: 0.4", ()])
+        self.assertEqual(sheets["", ("--test",)], sheets["mixup: 0.4", ("--test",)])
 
     def test_a_folder_and_its_packed_file_train_alike_with_any_number_of_threads(self):
         self.worker("data", "pack", "pictures", "packed")
@@ -36,6 +42,10 @@ class DataCommand(ImageFolder):
         for more in ("", "batches_ahead: 0", "threads: 1 batches_ahead: 1", "threads: 3 batches_ahead: 4"):
             again, _ = self.losses(self.config(format="packed", path="packed", more=more))
             self.assertEqual(first, again, more)
+        mixed, _ = self.losses(self.config(more="mixup: 0.4"))
+        self.assertNotEqual(first, mixed)
+        again, _ = self.losses(self.config(more="mixup: 0.4 threads: 3 batches_ahead: 4"))
+        self.assertEqual(mixed, again)
 
     def test_a_damaged_image_is_named_and_counted(self):
         damaged = self.folder / "pictures/train/class1/004.png"
@@ -80,7 +90,7 @@ class DataCommand(ImageFolder):
         stages = {row["stage"]: row for row in json.loads(done.stdout)["stages"]}
         self.assertEqual(list(stages), ["read", "decode", "view", "batch", "1 thread", "2 threads"])
         self.assertTrue(all(row["images_per_second"] > 0 for row in stages.values()))
-        table = self.worker("data", "bench", self.config(), "--seconds", "0.01").stdout
+        table = self.worker("data", "bench", self.config(more="mixup: 0.4"), "--seconds", "0.01").stdout
         self.assertIn("IMAGES/S", table)
 
     def test_wrong_input_is_refused_by_name(self):

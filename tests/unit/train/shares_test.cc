@@ -20,6 +20,13 @@ TEST_CASE("A batch is divided by weight, and nothing of it is lost") {
   CHECK(parts[0] < parts[2]);
 }
 
+TEST_CASE("A batch of pairs is divided without cutting one") {
+  CHECK(divide_batch(std::vector{1.0F, 1.0F, 1.0F}, 64, 2).value() ==
+        std::vector<std::uint32_t>{22, 20, 22});
+  CHECK(divide_batch(std::vector{1.0F, 62.0F}, 64, 2).value() == std::vector<std::uint32_t>{2, 62});
+  CHECK_FALSE(divide_batch(std::vector{1.0F, 65.0F}, 64, 2));
+}
+
 TEST_CASE("A worker that would have no image is named with the cure") {
   const auto none = divide_batch(std::vector{100.0F, 0.1F}, 64);
   REQUIRE_FALSE(none);

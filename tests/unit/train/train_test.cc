@@ -122,9 +122,10 @@ TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed
   for (const char* model : {"lenet", "resnet20"}) {
     SessionOptions options = small_session();
     options.model = model;
-    for (const char* name : {"a", "b", "c"}) {
+    for (const char* name : {"a", "b", "c", "d"}) {
       options.checkpoint.path = directory.path / name;
       options.seed = *name == 'c' ? 2 : 1;
+      options.data.mixup = *name == 'd' ? 0.4F : 0.0F;
       const auto result = run(options);
       REQUIRE(result);
       REQUIRE(result->next_step == 16);
@@ -132,6 +133,7 @@ TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed
     REQUIRE(directory.read("a").size() > 1'000'000);
     REQUIRE(directory.read("a") == directory.read("b"));
     REQUIRE(directory.read("a") != directory.read("c"));
+    REQUIRE(directory.read("a") != directory.read("d"));  // whose images are mixed
   }
 }
 
@@ -139,6 +141,7 @@ namespace {
 // A run to its end, and one that stopped after 11 steps: its options, which write "half".
 SessionOptions whole_and_half(const TemporaryDirectory& directory, RuleKind rule = RuleKind::kSgd) {
   SessionOptions options = small_session();
+  options.data.mixup = rule == RuleKind::kNesterov ? 0.4F : 0.0F;
   options.update.schedule.kind = ScheduleKind::kCosine;
   options.checkpoint.path = directory.path / "whole";
   REQUIRE(run(options, rule));

@@ -40,7 +40,7 @@ Rows, in images a second:
   decode      reads, and decodes the whole image
   view        reads, decodes the part that training shows, resizes it and changes colours; with
               data.cache.memory_mib each image is decoded once, and then only cut and resized
-  batch       the same, then moves and normalises
+  batch       the same, then moves, mixes (data.mixup) and normalises
   N threads   batches as training gets them
 Input is the bound of a training whose images/s reach the last row's: give it more data.threads,
 smaller images, or format "packed".

@@ -31,8 +31,8 @@ Examples:
   The first test images, which are not moved, mirrored or changed in colour:
     phub-worker data show train.textproto --test
 
-The picture has the images after decoding, crop, resize, colours, shift and flip, from left to right in
-the order of the training. A table counts the images of each class in both splits.
+The picture has the images after decoding, crop, resize, colours, shift, flip and mixup, from left to
+right in the order of the training. A table counts the images of each class in both splits.
 
 Exit status: 0, 1 failed, 2 wrong usage or configuration.)";
 

@@ -27,7 +27,8 @@ data::TrainingOptions training_order(const train::SessionOptions& options) {
           .seed = options.seed,
           .accumulate = options.update.accumulate,
           .shift_pixels = options.data.shift_pixels,
-          .flip = options.data.flip};
+          .flip = options.data.flip,
+          .mixup = options.data.mixup};
 }
 
 }  // namespace phub

@@ -102,6 +102,7 @@ train::DataOptions data_of(const WorkerConfig& worker) {
           .synthetic_images = config.synthetic_images(),
           .shift_pixels = config.shift_pixels(),
           .flip = config.flip(),
+          .mixup = config.mixup(),
           .view = view_of(config),
           .mean = {config.mean().begin(), config.mean().end()},
           .deviation = {config.deviation().begin(), config.deviation().end()},

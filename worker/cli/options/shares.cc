@@ -50,7 +50,9 @@ Status agree_on_shares(WorkerConfig& config, train::SessionOptions& options,
   weights[index] = weight;
   PHUB_RETURN_IF_ERROR(client->push_pull(0));
   const std::uint64_t global = std::uint64_t{config.train().batch()} * config.workers();
-  PHUB_ASSIGN_OR_RETURN(const auto parts, train::divide_batch(client->parameter<float>(0), global));
+  const std::uint32_t unit = config.data().mixup() > 0.0F ? 2 : 1;  // pairs are mixed
+  PHUB_ASSIGN_OR_RETURN(const auto parts,
+                        train::divide_batch(client->parameter<float>(0), global, unit));
   config.set_worker_index(static_cast<std::int32_t>(index));
   options.executor.batch = parts[index];
   options.part = {.global = global,

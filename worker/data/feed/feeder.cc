@@ -12,11 +12,17 @@ namespace {
 
 constexpr std::uint32_t kPartsOfBatch = 8;
 
+// Images that a thread takes at a time. Where the order mixes, they are pairs.
+std::uint32_t part_of(const BatchOrder& order) {
+  const std::uint32_t part = std::max(1U, order.batch() / kPartsOfBatch);
+  return order.mixes() ? (part + 1) / 2 * 2 : part;
+}
+
 }  // namespace
 
 Feeder::Feeder(const Images& images, const BatchOrder& order, const FeederOptions& options)
     : maker_(images, order, options.form),
-      part_(std::max(1U, order.batch() / kPartsOfBatch)),
+      part_(part_of(order)),
       ring_(std::max(1U, options.ahead)) {
   if (options.threads == 0) own_reader_ = images.reader();
   is_paused_ = true;  // until it is known where to start
@@ -65,6 +71,8 @@ void Feeder::hand_over(Batch& from, Batch& to) {
   std::swap(from.numbers, to.numbers);
   std::swap(from.moves, to.moves);
   std::swap(from.labels, to.labels);
+  std::swap(from.second_labels, to.second_labels);
+  std::swap(from.shares, to.shares);
   const bool is_foreign = !to.bytes.empty() && to.bytes.data() != to.own_bytes.data();
   if (is_foreign) {
     PHUB_CHECK(to.bytes.size() == from.bytes.size(), "memory for a batch's pixels has their size");

@@ -1,5 +1,6 @@
 // Makes batches of a set in an order: normalised numbers, or bytes for a device that moves and
-// normalises them itself.
+// normalises them itself. Mixed images are moved here in both forms, so the device is told no
+// moves.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,10 @@ struct Batch {
   std::span<std::uint8_t> bytes;  // own_bytes, or memory of who asks for the batch
   std::vector<Move> moves;        // [image]
   std::vector<std::uint16_t> labels;
+  // Only where the order mixes: the label of the image that this one is mixed with, and the share
+  // of the own label.
+  std::vector<std::uint16_t> second_labels;
+  std::vector<float> shares;
 };
 
 // Any thread may call, with a reader of its own. The set and the order outlive the maker.
@@ -31,7 +36,8 @@ class BatchMaker {
   // Gives a batch its memory. `bytes` stays where it has the size already.
   void prepare(Batch& batch) const;
   // Makes the images [first, first + count) of batch `index`. Parts of one batch may be made by
-  // several threads at a time. Errors: the reader's. REQUIRES: prepare.
+  // several threads at a time. Errors: the reader's. REQUIRES: prepare; even numbers where the
+  // order mixes.
   Status make(ImageReader& reader, std::uint64_t index, std::uint32_t first, std::uint32_t count,
               Batch& batch) const;
 
@@ -40,6 +46,12 @@ class BatchMaker {
   Form form() const { return form_; }
 
  private:
+  Status make_pairs(ImageReader& reader, std::uint64_t index, std::uint32_t first,
+                    std::uint32_t count, Batch& batch) const;
+  // Calls `visit` with each pixel of the moved image, null for a black one.
+  template <typename Visit>
+  void for_each_pixel(const Image& image, const Move& move, Visit visit) const;
+  void move_bytes(const Image& image, const Move& move, std::span<std::uint8_t> out) const;
   void write(const Image& image, const Move& move, std::span<float> out) const;
 
   const Images& images_;

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/samples/random.h"
 #include "common/samples/sample_stream.h"
+#include "worker/data/feed/mixing.h"
 
 namespace phub::data {
 
@@ -33,6 +34,12 @@ class BatchOrder {
   virtual std::uint64_t batches() const = 0;  // in all; a training's go on for ever
   // REQUIRES: index < batches(), slot < batch().
   virtual Shown shown(std::uint64_t index, std::uint32_t slot) const = 0;
+
+  // Whether the images of slots 2k and 2k + 1 are mixed with each other, after they are moved.
+  virtual bool mixes() const { return false; }
+  // What each image of the pair at `slot` and `slot + 1` keeps of itself. REQUIRES: mixes(), an
+  // even slot.
+  virtual MixShare share(std::uint64_t /*index*/, std::uint32_t /*slot*/) const { return kWhole; }
 };
 
 // A worker's part of the global batch, where workers' parts differ.
@@ -56,6 +63,7 @@ struct TrainingOptions {
   std::uint32_t accumulate = 1;    // batches of a step
   std::uint32_t shift_pixels = 0;  // at most, in each direction; what comes in is black
   bool flip = false;               // left to right, half of the images
+  float mixup = 0.0F;              // alpha of the distribution of shares; 0: images are not mixed
   RunPlace start = {};
 
   std::uint64_t global_batch() const {
@@ -70,10 +78,12 @@ struct TrainingOptions {
 // Worker i takes the i-th contiguous part of a global batch. So N workers with batch B see in batch
 // s exactly what one worker with batch N * B sees. Workers whose parts are of different sizes say
 // where theirs is (BatchPart). Steps and batches are counted from the beginning of the training,
-// also in a run that goes on at `start`, where earlier ones must not be asked for.
+// also in a run that goes on at `start`, where earlier ones must not be asked for. Images 2k and
+// 2k + 1 of a global batch are a pair for mixup. So parts have even sizes, and all workers together
+// make the pairs that one makes.
 class TrainingOrder : public BatchOrder {
  public:
-  // kInvalidArgument if there are fewer images than a step takes.
+  // kInvalidArgument if there are fewer images than a step takes, or a part would cut a pair.
   static Status check(std::uint64_t images, const TrainingOptions& options);
 
   // REQUIRES: check.
@@ -101,8 +111,12 @@ class TrainingOrder : public BatchOrder {
   std::uint32_t batch() const override { return options_.batch; }
   std::uint64_t batches() const override { return ~std::uint64_t{0}; }
   Shown shown(std::uint64_t index, std::uint32_t slot) const override;
+  bool mixes() const override { return options_.mixup > 0.0F; }
+  MixShare share(std::uint64_t index, std::uint32_t slot) const override;
 
  private:
+  static Status check_pairs(const TrainingOptions& options);
+  std::uint64_t position(std::uint64_t index, std::uint32_t slot) const;  // in the stream
   Move move_of(std::uint64_t epoch, std::uint32_t image) const;
 
   TrainingOptions options_;
