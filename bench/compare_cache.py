@@ -58,6 +58,7 @@ LEVELS = {"level 1": "", "level 2": 'cache {{ path: "{copies}" }}',
 class Ranges(http.server.SimpleHTTPRequestHandler):
     """Files with ranges of bytes, which Python's own server lacks."""
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one packet
 
     def do_GET(self):
         path = pathlib.Path(self.translate_path(self.path))

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "common/text/url.h"
 #include "worker/data/cache/open.h"
 #include "worker/data/dataset.h"
 #include "worker/data/encoded/encoded_images.h"
@@ -105,7 +106,9 @@ Status check_same_classes(const SessionOptions& options, const data::SampleSet& 
 // What people are told of a split.
 std::string about(const SessionOptions& options, data::Split split) {
   std::error_code error;
-  return std::filesystem::absolute(options.data.path, error).native() + ", " +
+  const std::filesystem::path& path = options.data.path;
+  const bool is_here = !is_url(path.native());
+  return data::printable(is_here ? std::filesystem::absolute(path, error) : path) + ", " +
          std::string(name_of(options.data.format)) + ", " + std::string(name_of(split));
 }
 

@@ -51,6 +51,29 @@ class WebData(ImageFolder):
         self.assertRegex(done.stderr, r"/t\w+\.phub, bytes \d+-\d+, after 5 tries: .* status 503")
         self.assertNotIn("takes its place", done.stderr)
 
+    def test_copies_of_a_server_are_read_without_it_and_its_secrets_are_not_kept(self):
+        url = self.web.url("packed/?key=secret").replace("://", "://user:secret@")
+        more = 'cache { path: "copies" }'
+
+        def losses():
+            return self.losses(self.config(format="packed", path=url, more=more))
+        wanted, _ = self.losses(self.config(format="packed", path="packed"))
+        self.assertEqual(losses()[0], wanted)
+        requests = self.web.server.requests
+        again, lines = losses()
+        self.assertEqual(again, wanted)
+        epochs = [line["reads"] for line in lines if line["event"] == "epoch"]
+        self.assertEqual(sum(each["source"] for each in epochs), 0)
+        self.assertLess(self.web.server.requests - requests, 12)  # what opening takes
+        listed = self.worker("cache", "list", "copies").stdout
+        self.assertIn("packed, train", listed)
+        for file in self.folder.glob("copies/*/about"):
+            self.assertNotIn("secret", file.read_text())
+        self.assertNotIn("secret", listed)
+        # A folder with the same packed files has the same copies.
+        _, lines = self.losses(self.config(format="packed", path="packed", more=more))
+        self.assertEqual(sum(line["reads"]["source"] for line in lines if line["event"] == "epoch"), 0)
+
     def test_a_training_over_tls_wants_a_certificate_that_is_known(self):
         key = self.folder / "key.pem"
         certificate = web_files.make_certificate(key)

@@ -100,20 +100,37 @@ TEST_CASE("whatever an index or the data have become, no wrong content is return
   }
 }
 
+void write_entry(const std::filesystem::path& folder, std::uint64_t sample, StoreEntry entry) {
+  std::fstream file(stores_in(folder).at(0) / "index",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(place_of(sample)));
+  file.write(reinterpret_cast<const char*>(&entry), sizeof(entry));
+}
+
 TEST_CASE("entries of one sample are none of another") {
   const TemporaryDirectory folder;
   const auto store = opened(subject(), place(folder.path));
   store->keep(4, content_of(4));
-  const auto index = stores_in(folder.path).at(0) / "index";
-  StoreEntry entry;
-  std::fstream file(index, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(place_of(4)));
-  file.read(reinterpret_cast<char*>(&entry), sizeof(entry));
-  file.seekp(static_cast<std::streamoff>(place_of(5)));
-  file.write(reinterpret_cast<const char*>(&entry), sizeof(entry));
-  file.close();
+  const auto entry = store->find(4);
+  REQUIRE(entry);
+  write_entry(folder.path, 5, *entry);
   CHECK(store->find(4));
   CHECK_FALSE(store->find(5));
+}
+
+TEST_CASE("entries that no writer makes are none, whatever their checksums") {
+  const TemporaryDirectory folder;
+  const auto store = opened(subject(), place(folder.path));
+  store->keep(4, content_of(4));
+  StoreEntry entry = store->find(4).value();
+  for (const std::uint64_t bytes : {std::uint64_t{0}, kMaxSampleBytes + 1, kMaxSampleBytes}) {
+    entry.bytes = static_cast<std::uint32_t>(bytes);
+    entry.crc = entry.right_crc(5);
+    write_entry(folder.path, 5, entry);
+    CHECK(store->find(5).has_value() == (bytes == kMaxSampleBytes));
+    Bytes buffer;
+    CHECK_FALSE(store->read(5, buffer));
+  }
 }
 
 TEST_CASE("threads of several openers keep and read the same samples at the same time") {

@@ -10,6 +10,7 @@
 #include "tests/support/temporary_directory.h"
 #include "worker/data/cache/folder.h"
 #include "worker/data/cache/store.h"
+#include "worker/data/formats/sample_set.h"
 
 namespace phub::data::cache::test {
 
