@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/data/dataset.h"
@@ -160,6 +162,49 @@ TEST_CASE("Each image of a pair keeps the larger share of its pixels and of its 
       }
     }
   }
+}
+
+// A set whose readers tell what they draw a view from.
+class Viewed : public Images {
+ public:
+  Viewed() : whole_(coloured(8)) {}
+
+  const ImageFacts& facts() const override { return whole_->facts(); }
+  std::uint64_t images() const override { return whole_->images(); }
+  std::uint16_t label(std::uint64_t image) const override { return whole_->label(image); }
+  std::unique_ptr<ImageReader> reader() const override {
+    return std::make_unique<Reader>(drawn, whole_->reader());
+  }
+
+  mutable std::vector<std::uint64_t> drawn;
+
+ private:
+  class Reader : public ImageReader {
+   public:
+    Reader(std::vector<std::uint64_t>& drawn, std::unique_ptr<ImageReader> whole)
+        : drawn_(drawn), whole_(std::move(whole)) {}
+    Result<Image> read(std::uint64_t image, CounterRandom* random) override {
+      drawn_.push_back(random == nullptr ? 0 : random->next());
+      return whole_->read(image, random);
+    }
+
+   private:
+    std::vector<std::uint64_t>& drawn_;
+    std::unique_ptr<ImageReader> whole_;
+  };
+
+  std::unique_ptr<Images> whole_;
+};
+
+TEST_CASE("Mixed images have the views that they have alone") {
+  const Viewed images;
+  TrainingOptions options = mixing(8);
+  const Batch mixed = load_batch(images, options, 1, {});
+  const auto views = std::exchange(images.drawn, {});
+  options.mixup = 0.0F;
+  const Batch plain = load_batch(images, options, 1, {});
+  CHECK(views == images.drawn);
+  CHECK(mixed.labels == plain.labels);
 }
 
 TEST_CASE("Shares have the mean and the variance of the larger one of a beta distribution") {
