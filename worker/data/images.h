@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/samples/random.h"
+#include "worker/data/formats/sample_set.h"
 #include "worker/data/read_counts.h"
 
 namespace phub::data {
@@ -33,6 +34,7 @@ struct ImageFacts {
 struct Image {
   std::span<const std::uint8_t> pixels;  // [row][column][channel], as the facts say
   std::uint16_t label = 0;
+  Receipt receipt = {};  // of the file's bytes, where the set keeps account
 };
 
 // Reads one image after another, for one thread.

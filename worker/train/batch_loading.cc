@@ -63,6 +63,7 @@ Status BatchLoading::take_ahead() {
   }
   ahead_.is_begun = false;
   std::swap(batch_.labels, ahead_.batch.labels);
+  std::swap(batch_.receipts, ahead_.batch.receipts);
   return executor_.byte_input()->load_ahead();
 }
 

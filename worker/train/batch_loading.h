@@ -40,6 +40,8 @@ class BatchLoading {
 
   // The labels of the last batch, of mixed images the first ones.
   std::span<const nn::Label> labels() const { return batch_.labels; }
+  // What its set says of its images.
+  std::span<const data::Receipt> receipts() const { return batch_.receipts; }
 
  private:
   struct Ahead {

@@ -47,7 +47,7 @@ class EncodedImages : public Images {
     Result<Image> read(std::uint64_t image, CounterRandom* random) override {
       for (std::uint64_t tried = 0; tried < set_.images(); ++tried) {
         const Status status = decode(image, random);
-        if (status.ok()) return Image{pixels_, set_.set_->label(image)};
+        if (status.ok()) return Image{pixels_, set_.set_->label(image), receipt_};
         if (status.code() == Code::kUnavailable) return status;  // the set, not this image
         PHUB_RETURN_IF_ERROR(set_.damage_.report(image, status));
         image = (image + 1) % set_.images();
@@ -61,9 +61,10 @@ class EncodedImages : public Images {
       DecodedImages* const decoded = set_.options_.decoded.get();
       if (decoded != nullptr && view_kept(*decoded, image, random)) {
         set_.from_memory_.fetch_add(1, std::memory_order_relaxed);
+        receipt_ = {};
         return {};
       }
-      PHUB_ASSIGN_OR_RETURN(const auto file, set_.set_->read(image, file_));
+      PHUB_ASSIGN_OR_RETURN(const auto file, set_.set_->deliver(image, file_, receipt_));
       const Status status = decoded == nullptr ? view_file(file, random)
                                                : keep_and_view(*decoded, image, file, random);
       set_.decoded_anew_.fetch_add(1, std::memory_order_relaxed);
@@ -133,6 +134,7 @@ class EncodedImages : public Images {
     std::vector<std::uint8_t> file_;
     std::vector<std::uint8_t> content_;  // of DecodedImages, or some rows of it
     std::vector<std::uint8_t> pixels_;
+    Receipt receipt_;
   };
 
   std::unique_ptr<SampleSet> set_;

@@ -73,6 +73,7 @@ void Feeder::hand_over(Batch& from, Batch& to) {
   std::swap(from.labels, to.labels);
   std::swap(from.second_labels, to.second_labels);
   std::swap(from.shares, to.shares);
+  std::swap(from.receipts, to.receipts);
   const bool is_foreign = !to.bytes.empty() && to.bytes.data() != to.own_bytes.data();
   if (is_foreign) {
     PHUB_CHECK(to.bytes.size() == from.bytes.size(), "memory for a batch's pixels has their size");

@@ -31,6 +31,7 @@ void BatchMaker::prepare(Batch& batch) const {
   batch.labels.resize(order_.batch());
   batch.second_labels.resize(order_.mixes() ? order_.batch() : 0);
   batch.shares.resize(batch.second_labels.size());
+  batch.receipts.resize(order_.batch());
   if (form_ == Form::kNumbers) {
     batch.numbers.resize(elements);
     return;
@@ -51,6 +52,7 @@ Status BatchMaker::make(ImageReader& reader, std::uint64_t index, std::uint32_t 
     PHUB_ASSIGN_OR_RETURN(const Image image,
                           reader.read(shown.image, shown.view ? &*shown.view : nullptr));
     batch.labels[slot] = image.label;
+    batch.receipts[slot] = image.receipt;
     if (form_ == Form::kNumbers) {
       write(image, shown.move, std::span(batch.numbers).subspan(slot * elements, elements));
     } else {
@@ -77,6 +79,7 @@ Status BatchMaker::make_pairs(ImageReader& reader, std::uint64_t index, std::uin
                             reader.read(shown.image, shown.view ? &*shown.view : nullptr));
       move_bytes(image, shown.move, pair.subspan(i * elements, elements));
       batch.labels[slot + i] = batch.second_labels[slot + 1 - i] = image.label;
+      batch.receipts[slot + i] = image.receipt;
     }
     const MixShare share = order_.share(index, slot);
     mix_pair(pair.first(elements), pair.last(elements), share);

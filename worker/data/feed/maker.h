@@ -26,6 +26,7 @@ struct Batch {
   // of the own label.
   std::vector<std::uint16_t> second_labels;
   std::vector<float> shares;
+  std::vector<Receipt> receipts;  // [image]
 };
 
 // Any thread may call, with a reader of its own. The set and the order outlive the maker.

@@ -67,9 +67,13 @@ Move TrainingOrder::move_of(std::uint64_t epoch, std::uint32_t image) const {
   return {.down = shift(), .right = shift(), .flip = options_.flip && random.below(2) > 0};
 }
 
+std::uint64_t TrainingOrder::batch_end(std::uint64_t index) const {
+  const std::uint64_t behind = index + 1 - options_.start.step * options_.accumulate;
+  return options_.start.used + behind * options_.global_batch();
+}
+
 std::uint64_t TrainingOrder::position(std::uint64_t index, std::uint32_t slot) const {
-  const std::uint64_t behind = index - options_.start.step * options_.accumulate;
-  return options_.start.used + behind * options_.global_batch() + options_.first_image() + slot;
+  return batch_end(index) - options_.global_batch() + options_.first_image() + slot;
 }
 
 MixShare TrainingOrder::share(std::uint64_t index, std::uint32_t slot) const {

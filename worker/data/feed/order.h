@@ -90,6 +90,7 @@ class TrainingOrder : public BatchOrder {
   TrainingOrder(std::uint64_t images, const TrainingOptions& options);
 
   std::uint64_t images() const { return stream_.samples(); }
+  std::uint64_t global_batch() const { return options_.global_batch(); }
   std::uint64_t samples_per_step() const { return options_.global_batch() * options_.accumulate; }
   // Samples that the steps before `step` took.
   std::uint64_t used(std::uint64_t step) const {
@@ -108,6 +109,12 @@ class TrainingOrder : public BatchOrder {
     return (used(step) + samples_per_step() - 1) / samples_per_step();
   }
 
+  // Where the image in a slot of this worker's batch is in the stream, and which epoch that is.
+  std::uint64_t position(std::uint64_t index, std::uint32_t slot) const;
+  std::uint64_t epoch_at(std::uint64_t position) const { return stream_.epoch_of(position); }
+  // The position in the stream where the batches `index` of all workers end.
+  std::uint64_t batch_end(std::uint64_t index) const;
+
   std::uint32_t batch() const override { return options_.batch; }
   std::uint64_t batches() const override { return ~std::uint64_t{0}; }
   Shown shown(std::uint64_t index, std::uint32_t slot) const override;
@@ -116,7 +123,6 @@ class TrainingOrder : public BatchOrder {
 
  private:
   static Status check_pairs(const TrainingOptions& options);
-  std::uint64_t position(std::uint64_t index, std::uint32_t slot) const;  // in the stream
   Move move_of(std::uint64_t epoch, std::uint32_t image) const;
 
   TrainingOptions options_;

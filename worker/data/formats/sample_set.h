@@ -27,6 +27,15 @@ constexpr std::string_view name_of(Split split) {
   return split == Split::kTrain ? "train" : "test";
 }
 
+// Where the bytes of a sample came from.
+enum class Origin : std::uint8_t { kUntold, kOwnMemory, kPeer, kSource };
+
+// What a set says of a sample that it handed out.
+struct Receipt {
+  std::uint64_t hash = 0;           // of the sample's number and its bytes
+  Origin origin = Origin::kUntold;  // kUntold: the set keeps no account, and `hash` is 0
+};
+
 class SampleSet {
  public:
   virtual ~SampleSet() = default;
@@ -44,6 +53,12 @@ class SampleSet {
   // kUnavailable where a server cannot be reached: this says nothing of the sample.
   virtual Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                                      std::vector<std::uint8_t>& buffer) const = 0;
+  // The same, with a receipt from a set that keeps account of what it hands out.
+  virtual Result<std::span<const std::uint8_t>> deliver(std::uint64_t sample,
+                                                        std::vector<std::uint8_t>& buffer,
+                                                        Receipt& /*receipt*/) const {
+    return read(sample, buffer);
+  }
   // What messages call the sample: its file, and its offset in it. Printable.
   virtual std::string name(std::uint64_t sample) const = 0;
   // The memory of the set's index, names included.

@@ -1,0 +1,217 @@
+#include "worker/data/spread/holder.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/protocol/crc32c.h"
+#include "worker/data/spread/memory_share.h"
+
+namespace phub::data {
+namespace {
+
+// The memory that the allocator takes for an array of `bytes`.
+std::uint64_t cost_of(std::size_t bytes) {
+  constexpr std::uint64_t kHead = 8, kUnit = 16;
+  return (bytes + kHead + kUnit - 1) / kUnit * kUnit;
+}
+
+}  // namespace
+
+Holder::Holder(const SampleSet& source, const HolderOptions& options)
+    : source_(source), options_(options) {
+  PHUB_CHECK(options.self < options.members, "a member's place is below their number");
+  const std::uint64_t samples = source.samples();
+  const std::uint64_t own =
+      samples > options.self ? most_own_samples(samples - options.self, options.members) : 0;
+  entries_.resize(own);
+  states_.resize(own, State::kUnread);
+  try {
+    for (std::uint32_t i = 0; i < options.loaders; ++i) {
+      loaders_.emplace_back([this](const std::stop_token& stop) { load(stop); });
+    }
+  } catch (const std::system_error&) {
+    // There can be no more of them. Without any, other members read from the source.
+  }
+}
+
+Holder::~Holder() { stop(); }
+
+void Holder::stop() {
+  for (std::jthread& each : loaders_) each.request_stop();
+  for (std::jthread& each : loaders_) {
+    if (each.joinable()) each.join();
+  }
+  const std::lock_guard lock(mutex_);
+  wanted_.clear();
+  waiting_.clear();
+}
+
+Holder::Held Holder::held_at(std::uint64_t place) const {
+  const Entry& entry = entries_[place];
+  return {{entry.bytes.get(), entry.size}, entry.checksum};
+}
+
+Result<std::span<const std::uint8_t>> Holder::read_source(std::uint64_t sample,
+                                                          std::vector<std::uint8_t>& buffer) {
+  auto bytes = source_.read(sample, buffer);
+  const std::lock_guard lock(mutex_);
+  ++counts_.samples;
+  if (bytes) counts_.bytes += bytes->size();
+  return bytes;
+}
+
+Result<Holder::Taken> Holder::take(std::uint64_t sample, std::vector<std::uint8_t>& buffer) {
+  PHUB_DCHECK(member_of(sample) == options_.self, "an own sample");
+  const std::uint64_t place = place_of(sample);
+  {
+    std::unique_lock lock(mutex_);
+    settled_.wait(lock, [&] { return states_[place] != State::kReading; });
+    if (states_[place] == State::kHeld) return Taken{held_at(place).bytes, true};
+    if (states_[place] == State::kUnread && !is_full_) {
+      states_[place] = State::kReading;
+      lock.unlock();
+      return read_in(sample, buffer);
+    }
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto bytes, read_source(sample, buffer));
+  return Taken{bytes, false};
+}
+
+bool Holder::reserve(std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  if (is_full_) return false;
+  is_full_ = held_bytes_ + cost_of(size) > options_.bytes;
+  if (!is_full_) {
+    held_bytes_ += cost_of(size);
+    return true;
+  }
+  if (!options_.note) return false;
+  const auto held = std::count(states_.begin(), states_.end(), State::kHeld);
+  options_.note("data.spread.memory_mib: " + std::to_string(options_.bytes) +
+                " bytes are left for samples, and hold " + std::to_string(held) + " of the " +
+                std::to_string(entries_.size()) +
+                " that are this worker's; the others are read from the source each time: raise "
+                "it, or add workers");
+  return false;
+}
+
+Result<Holder::Taken> Holder::read_in(std::uint64_t sample, std::vector<std::uint8_t>& buffer) {
+  Result<std::span<const std::uint8_t>> bytes = Status(Code::kInternal, "not read");
+  try {
+    bytes = read_source(sample, buffer);
+  } catch (const std::bad_alloc&) {
+    bytes = Status(Code::kResourceExhausted, "no memory for an image's file: lower data.threads");
+  }
+  Entry entry;
+  if (bytes && reserve(bytes->size())) {
+    entry.bytes.reset(new (std::nothrow) std::uint8_t[bytes->size()]);
+  }
+  if (entry.bytes) {
+    std::copy(bytes->begin(), bytes->end(), entry.bytes.get());
+    entry.size = static_cast<std::uint32_t>(bytes->size());
+    entry.checksum = crc32c(std::as_bytes(*bytes));
+  }
+  const bool is_held = entry.bytes != nullptr;
+  settle(sample, std::move(entry));
+  if (!bytes) return bytes.error();
+  return Taken{is_held ? held_at(place_of(sample)).bytes : *bytes, is_held};
+}
+
+// Tells all who wait for the sample what became of it.
+void Holder::settle(std::uint64_t sample, Entry entry) {
+  const std::uint64_t place = place_of(sample);
+  std::vector<Answer> answers;
+  std::optional<Held> held;
+  {
+    const std::lock_guard lock(mutex_);
+    states_[place] = entry.bytes ? State::kHeld : State::kAbsent;
+    entries_[place] = std::move(entry);
+    if (states_[place] == State::kHeld) held = held_at(place);
+    const auto [first, last] = waiting_.equal_range(sample);
+    for (auto each = first; each != last; ++each) answers.push_back(std::move(each->second));
+    waiting_.erase(first, last);
+  }
+  settled_.notify_all();
+  for (const Answer& answer : answers) answer(held);
+}
+
+void Holder::want(std::uint64_t sample, Answer answer) {
+  PHUB_DCHECK(member_of(sample) == options_.self, "an own sample");
+  const std::uint64_t place = place_of(sample);
+  std::optional<Held> held;
+  {
+    const std::lock_guard lock(mutex_);
+    const State state = states_[place];
+    const bool will_be_read = state == State::kUnread && !is_full_ && !loaders_.empty();
+    if (will_be_read || state == State::kReading) {
+      if (will_be_read) wanted_.push_back(sample);
+      waiting_.emplace(sample, std::move(answer));
+      work_.notify_one();
+      return;
+    }
+    if (state == State::kHeld) held = held_at(place);
+  }
+  answer(held);
+}
+
+bool Holder::has_work() const {
+  return !wanted_.empty() || (!is_full_ && ahead_ < entries_.size());
+}
+
+std::optional<std::uint64_t> Holder::next_to_load() {
+  while (!wanted_.empty()) {
+    const std::uint64_t sample = wanted_.front();
+    wanted_.pop_front();
+    // Others wait for it also where memory is full: then nothing is read, and they are told so.
+    if (states_[place_of(sample)] == State::kUnread) return sample;
+  }
+  for (; !is_full_ && ahead_ < entries_.size(); ++ahead_) {
+    if (states_[ahead_] == State::kUnread) return sample_at(ahead_++);
+  }
+  return std::nullopt;
+}
+
+void Holder::load(const std::stop_token& stop) {
+  std::vector<std::uint8_t> buffer;
+  std::unique_lock lock(mutex_);
+  while (work_.wait(lock, stop, [&] { return has_work(); }) && !stop.stop_requested()) {
+    const auto sample = next_to_load();
+    if (!sample) {
+      settled_.notify_all();
+      continue;
+    }
+    const bool is_full = is_full_;
+    states_[place_of(*sample)] = State::kReading;
+    ++reading_;
+    lock.unlock();
+    if (is_full) {
+      settle(*sample, {});
+    } else {
+      static_cast<void>(read_in(*sample, buffer));  // who asks next is told of errors
+    }
+    lock.lock();
+    --reading_;
+    settled_.notify_all();
+  }
+}
+
+SourceCounts Holder::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::uint64_t Holder::held_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return held_bytes_;
+}
+
+bool Holder::wait_until_loaded(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return settled_.wait_for(lock, timeout, [&] { return !has_work() && reading_ == 0; });
+}
+
+}  // namespace phub::data
