@@ -18,12 +18,23 @@
 namespace phub::data {
 
 inline constexpr std::chrono::milliseconds kLongEnough{60'000};
+inline constexpr std::uint64_t kSamples = 101;
+inline constexpr std::uint64_t kPlenty = 64ULL << 20U;  // of memory
 
 inline std::vector<std::uint8_t> bytes_of(std::uint64_t sample) {
   std::mt19937 random(static_cast<std::uint32_t>(sample) + 1);
   std::vector<std::uint8_t> bytes(40 + random() % 200);
   std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::uint8_t>(random()); });
   return bytes;
+}
+
+// The sum of an epoch over all members.
+inline std::uint64_t whole_sum() {
+  std::uint64_t sum = 0;
+  for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
+    sum += receipt_hash(sample, bytes_of(sample));
+  }
+  return sum;
 }
 
 // What members share: a store that counts.

@@ -11,9 +11,6 @@
 namespace phub::data {
 namespace {
 
-constexpr std::uint64_t kSamples = 101;
-constexpr std::uint64_t kPlenty = 64ULL << 20U;
-
 struct Counts {
   std::uint64_t sum = 0, own = 0, peer = 0, source = 0;
 };
@@ -91,14 +88,6 @@ class Members {
   std::vector<std::unique_ptr<Other>> others_;
   bool is_right_ = true;
 };
-
-std::uint64_t whole_sum() {
-  std::uint64_t sum = 0;
-  for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-    sum += receipt_hash(sample, bytes_of(sample));
-  }
-  return sum;
-}
 
 TEST_CASE("Every sample is read from the source once in all, and each epoch's sum is the same") {
   const std::uint32_t count = GENERATE(1U, 2U, 3U, 7U, 16U);

@@ -1,0 +1,333 @@
+// Members over TCP connections on this host, and members that stall, forge, flood, ask for what is
+// not there, or are no members.
+#include "worker/data/spread/tcp_links.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/unit/data/spread/fake_member.h"
+#include "worker/data/spread/spread_set.h"
+
+namespace phub::data {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::chrono::milliseconds kShort{50};  // for what never comes
+
+std::vector<client::PeerGroup> groups_of(const std::vector<PeerListener>& listeners,
+                                         bool encrypts) {
+  client::PeerGroup group{.job_id = 7, .epoch = 1, .encrypts = encrypts};
+  group.key.fill(0x5A);
+  for (const PeerListener& listener : listeners) {
+    group.peers.push_back({.worker = static_cast<std::uint32_t>(group.peers.size()),
+                           .host = "127.0.0.1",
+                           .port = listener.port()});
+  }
+  std::vector<client::PeerGroup> groups(listeners.size(), group);
+  for (std::uint32_t i = 0; i < groups.size(); ++i) groups[i].own = i;
+  return groups;
+}
+
+std::unique_ptr<SpreadSet> begin_member(Store& store, const client::PeerGroup& group,
+                                        PeerListener listener, Notes& notes,
+                                        std::chrono::milliseconds patience = kLongEnough,
+                                        std::chrono::milliseconds set_up = kLongEnough) {
+  auto set = SpreadSet::create(std::make_unique<StoredSet>(store),
+                               {.memory_bytes = kPlenty, .readers = 4, .note = notes.note()});
+  PHUB_CHECK(set.has_value(), "a set");
+  const auto make = [&](Holder& holder, std::uint32_t largest) {
+    auto links = TcpLinks::create({.group = group,
+                                   .readers = 4,
+                                   .largest_bytes = std::min(largest, 1000U),
+                                   .set_up = set_up,
+                                   .patience = patience,
+                                   .note = notes.note()},
+                                  std::move(listener), holder);
+    PHUB_CHECK(links.has_value(), "links");
+    return Result<std::unique_ptr<PeerLinks>>(std::move(*links));
+  };
+  const SpreadPlace place{.self = group.own,
+                          .members = static_cast<std::uint32_t>(group.peers.size()),
+                          .link_bytes = TcpLinks::link_bytes(4, group.encrypts)};
+  const Status begun = (*set)->begin(place, make);
+  PHUB_CHECK(begun.ok(), begun.message());
+  return std::move(*set);
+}
+
+class TcpMembers {
+ public:
+  TcpMembers(std::uint32_t count, bool encrypts) : store(kSamples), notes(count), sets(count) {
+    std::vector<PeerListener> listeners;
+    for (std::uint32_t i = 0; i < count; ++i) listeners.push_back(listen_here());
+    const auto groups = groups_of(listeners, encrypts);
+    std::vector<std::jthread> beginning;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      beginning.emplace_back(
+          [&, i] { sets[i] = begin_member(store, groups[i], std::move(listeners[i]), notes[i]); });
+    }
+  }
+
+  // Every set that is there takes its part of the samples, by four threads.
+  std::uint64_t run() {
+    std::atomic<std::uint64_t> sum{0};
+    std::atomic<bool> is_right{true};
+    std::vector<std::jthread> running;
+    for (std::uint32_t member = 0; member < sets.size(); ++member) {
+      for (std::uint32_t thread = 0; thread < 4; ++thread) {
+        running.emplace_back([&, member, thread] {
+          std::vector<std::uint8_t> buffer;
+          const auto of_thread = static_cast<std::uint64_t>(sets.size()) * 4;
+          for (std::uint64_t at = member * 4 + thread; at < kSamples; at += of_thread) {
+            const std::uint64_t sample = (at * 7) % kSamples;
+            Receipt receipt;
+            if (!sets[member]) continue;
+            const auto bytes = sets[member]->deliver(sample, buffer, receipt);
+            if (!bytes || !std::ranges::equal(*bytes, bytes_of(sample))) is_right = false;
+            sum += receipt.hash;
+          }
+        });
+      }
+    }
+    running.clear();
+    REQUIRE(is_right);
+    return sum;
+  }
+
+  Store store;
+  std::vector<Notes> notes;
+  std::vector<std::unique_ptr<SpreadSet>> sets;
+};
+
+TEST_CASE("Members over TCP read the source once in all, plain and encrypted") {
+  const bool encrypts = GENERATE(false, true);
+  const std::uint32_t count = GENERATE(2U, 5U);
+  TcpMembers members(count, encrypts);
+  for (int epoch = 0; epoch < 3; ++epoch) CHECK(members.run() == whole_sum());
+  CHECK(members.store.most_reads() == 1);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    INFO(i);
+    CHECK(members.notes[i].all().empty());
+    CHECK(members.sets[i]->counts().peer > 0);
+    CHECK(members.sets[i]->counts().source == 0);
+  }
+}
+
+TEST_CASE("When a member goes, the others read its samples from the source") {
+  TcpMembers members(3, false);
+  CHECK(members.run() == whole_sum());
+  members.sets[1].reset();
+  const std::uint64_t part = members.run();
+  CHECK(members.run() == part);
+  CHECK(members.sets[0]->counts().source + members.sets[2]->counts().source > 0);
+  REQUIRE(members.notes[0].all().size() == 1);
+  CHECK_THAT(members.notes[0].all()[0],
+             Contains("worker 1 (127.0.0.1 port ") && Contains("is asked for no more samples"));
+}
+
+// Member 0 is real, and member 1 does what a test says.
+class Pair {
+ public:
+  explicit Pair(std::chrono::milliseconds patience = kLongEnough) : store_(kSamples) {
+    std::vector<PeerListener> listeners;
+    for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
+    const auto groups = groups_of(listeners, false);
+    key = groups[0].key;
+    other = std::make_unique<FakeMember>(groups[1], std::move(listeners[1]));
+    set = begin_member(store_, groups[0], std::move(listeners[0]), notes, patience);
+  }
+
+  // A sample of member 1, which comes right in any case; from where?
+  Origin read(std::uint64_t sample = 1) {
+    std::vector<std::uint8_t> buffer;
+    Receipt receipt;
+    const auto bytes = set->deliver(sample, buffer, receipt);
+    PHUB_CHECK(bytes && std::ranges::equal(*bytes, bytes_of(sample)), "the sample's bytes");
+    return receipt.origin;
+  }
+  // The same, while member 1 answers the request as `answer` does.
+  Origin read(const std::function<void(RawStream&, std::uint32_t number)>& answer) {
+    auto reading = std::async(std::launch::async, [this] { return read(); });
+    RawStream& stream = other->asked_by_other();
+    const auto request = stream.receive_frame();
+    CHECK(request.bytes.size() == sizeof(PeerRequest));
+    answer(stream, request.header.immediate);
+    return reading.get();
+  }
+  std::string only_note() {
+    REQUIRE(notes.all().size() == 1);
+    return notes.all()[0];
+  }
+
+ private:
+  Store store_;
+
+ public:
+  Notes notes;
+  client::Secret key{};
+  std::unique_ptr<FakeMember> other;
+  std::unique_ptr<SpreadSet> set;
+};
+
+TEST_CASE("An honest answer is handed out") {
+  Pair pair;
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    const auto bytes = bytes_of(1);
+    stream.send_checked(number, bytes, crc32c(std::as_bytes(std::span(bytes))));
+  }) == Origin::kPeer);
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    stream.send_plain(number, std::vector<std::uint8_t>{1});
+  }) == Origin::kSource);
+  CHECK_THAT(pair.only_note(), Contains("has not all of its samples in memory"));
+  // It is asked again.
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    stream.send_plain(number, std::vector<std::uint8_t>{2});
+  }) == Origin::kSource);
+  CHECK_THAT(pair.notes.all().back(), Contains("samples of more than"));
+}
+
+TEST_CASE("A member that stalls is asked once, within the deadline") {
+  Pair pair(std::chrono::milliseconds(20));
+  CHECK(pair.read() == Origin::kSource);
+  CHECK(pair.read(3) == Origin::kSource);
+  CHECK(pair.read(5) == Origin::kSource);
+  CHECK_THAT(pair.only_note(), Contains("it has not answered in 20 ms"));
+  // The request and its connection have ended.
+  RawStream& stream = pair.other->asked_by_other();
+  CHECK(stream.receive_frame().bytes.size() == sizeof(PeerRequest));
+  CHECK(stream.is_closed());
+}
+
+TEST_CASE("A member that stalls within an answer is given up too") {
+  Pair pair(std::chrono::milliseconds(200));
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    const std::uint32_t check = transport::checked_frame_check(number, 100, 5);
+    const transport::FrameHeader header{
+        .magic = 5, .immediate = number, .bytes = 100, .check = check};
+    stream.send(&header, sizeof(header));
+  }) == Origin::kSource);
+  CHECK_THAT(pair.only_note(), Contains("it has not answered in 200 ms"));
+}
+
+TEST_CASE("A member whose bytes are not those of its CRC32C is asked no more") {
+  Pair pair;
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    const auto bytes = bytes_of(1);
+    stream.send_checked(number, bytes, crc32c(std::as_bytes(std::span(bytes))) + 1);
+  }) == Origin::kSource);
+  CHECK_THAT(pair.only_note(), Contains("it sent sample 1 with CRC32C"));
+  CHECK(pair.read() == Origin::kSource);
+}
+
+TEST_CASE("A member that sends what nobody asked for is asked no more") {
+  Pair pair;
+  const std::vector<std::uint8_t> bytes(50);
+  using Answer = std::function<void(RawStream&, std::uint32_t)>;
+  const Answer answer = GENERATE_COPY(
+      Answer([&](auto& stream, auto number) { stream.send_checked(number + 1, bytes, 0); }),
+      Answer([&](auto& stream, auto number) { stream.send_plain(number, bytes); }),
+      Answer([&](auto& stream, auto number) {
+        stream.send_checked(number, std::vector<std::uint8_t>(1001), 0);
+      }),
+      Answer([&](auto& stream, auto) { stream.send(bytes.data(), bytes.size()); }));
+  CHECK(pair.read(answer) == Origin::kSource);
+  CHECK_THAT(pair.only_note(), Contains("it sent what this worker has not asked for"));
+  CHECK(pair.other->asked_by_other().is_closed());
+}
+
+TEST_CASE("Answers that nobody waits for end the connection") {
+  Pair pair;
+  RawStream& stream = pair.other->asked_by_other();
+  for (std::uint32_t number = 0; number < 100; ++number) {
+    stream.send_checked(number, bytes_of(1), 0);
+  }
+  CHECK(stream.is_closed());
+  CHECK(pair.read() == Origin::kSource);
+}
+
+TEST_CASE("A member gets the samples that are held here, with their CRC32C") {
+  Pair pair;
+  auto called = pair.other->call(0, 3, pair.key);
+  REQUIRE(called);
+  RawStream stream(std::move(*called));
+  for (std::uint32_t number = 0; number < 3; ++number) stream.ask(number, 2 * number);
+  for (int i = 0; i < 3; ++i) {
+    const auto frame = stream.receive_frame();
+    const auto expected = bytes_of(2 * frame.header.immediate);
+    CHECK(frame.bytes == expected);
+    CHECK(frame.header.magic == crc32c(std::as_bytes(std::span(expected))));
+  }
+  stream.ask(77, 4, 10);
+  CHECK(stream.receive_frame().bytes == std::vector<std::uint8_t>{2});
+  // Nobody else may be this member.
+  CHECK_FALSE(pair.other->call(0, 3, pair.key, kShort));
+  CHECK(pair.notes.all().empty());
+}
+
+TEST_CASE("A member that asks for nonsense is closed, and named with the reason") {
+  struct Case {
+    std::string why;
+    std::function<void(RawStream&)> ask;
+  };
+  const Case each = GENERATE(
+      Case{"it asked for sample 1 of 101", [](RawStream& stream) { stream.ask(0, 1); }},
+      Case{"it asked for sample 102 of 101", [](RawStream& stream) { stream.ask(0, 102); }},
+      Case{"more than the 3 requests under way",
+           [](RawStream& stream) { stream.ask_at_once(20, 4); }},
+      Case{"a request of 5 bytes",
+           [](RawStream& stream) { stream.send_plain(0, std::vector<std::uint8_t>(5)); }},
+      Case{"it sent what this worker has not asked for",
+           [](RawStream& stream) { stream.send_checked(0, bytes_of(1), 0); }});
+  Pair pair;
+  auto called = pair.other->call(0, 3, pair.key);
+  REQUIRE(called);
+  RawStream stream(std::move(*called));
+  each.ask(stream);
+  CHECK(stream.is_closed());
+  CHECK_THAT(pair.only_note(), Contains("worker 1 (127.0.0.1 port ") &&
+                                   Contains("gets no more samples") && Contains(each.why));
+}
+
+TEST_CASE("Who does not know the key is closed before it is answered, and keeps nobody out") {
+  std::vector<PeerListener> listeners;
+  for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
+  const auto groups = groups_of(listeners, false);
+  std::vector<UniqueFd> silent;
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(listeners[0].port());
+  for (int i = 0; i < 100; ++i) {
+    silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(silent.back().get(), reinterpret_cast<const sockaddr*>(&address),
+                      sizeof(address)) == 0);
+  }
+  Store store(kSamples);
+  Notes notes;
+  FakeMember other(groups[1], std::move(listeners[1]));
+  const auto set = begin_member(store, groups[0], std::move(listeners[0]), notes);
+  client::Secret wrong = groups[0].key;
+  wrong[0] ^= 1U;
+  CHECK_FALSE(other.call(0, 3, wrong, kShort));
+  CHECK_FALSE(other.call(0, 0, groups[0].key, kShort));
+  CHECK_FALSE(other.call(0, kRequestsMax + 1, groups[0].key, kShort));
+  CHECK(other.call(0, 3, groups[0].key));
+}
+
+TEST_CASE("A member that nobody can reach counts as gone") {
+  std::vector<PeerListener> listeners;
+  for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
+  const auto groups = groups_of(listeners, false);
+  listeners[1].close();
+  Store store(kSamples);
+  Notes notes;
+  const auto set = begin_member(store, groups[0], std::move(listeners[0]), notes);
+  std::vector<std::uint8_t> buffer;
+  REQUIRE(set->read(1, buffer));
+  CHECK(set->counts().source == 1);
+  REQUIRE(notes.all().size() == 1);
+  CHECK_THAT(notes.all()[0], Contains("Connection refused"));
+}
+
+}  // namespace
+}  // namespace phub::data

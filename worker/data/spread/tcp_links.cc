@@ -1,0 +1,281 @@
+#include "worker/data/spread/tcp_links.h"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "common/connect/data_connection.h"
+
+namespace phub::data {
+
+using transport::Completion;
+using transport::CompletionKind;
+using transport::Loss;
+using transport::PeerId;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::chrono::milliseconds kSleepMax{1'000};
+// Tables and queues of the links to a member, beside the buffers that are named.
+constexpr std::uint64_t kTableBytes = 4096;
+
+const char* words_of(Loss loss) {
+  switch (loss) {
+    case Loss::kClosed:
+      return "it has closed the connection";
+    case Loss::kBadTag:
+      return "its encrypted bytes were changed on the way, or are not its own";
+    case Loss::kBadFrame:
+    case Loss::kBadLength:
+    case Loss::kRefused:
+      return "it sent what this worker has not asked for";
+    default:
+      return "its connection failed";
+  }
+}
+
+std::uint32_t peers_of(const TcpLinkOptions& options) {
+  return static_cast<std::uint32_t>(2 * (options.group.peers.size() - 1));
+}
+
+}  // namespace
+
+std::uint64_t TcpLinks::link_bytes(std::uint32_t readers, bool encrypts) {
+  const std::uint64_t sealed = encrypts ? 2 * transport::SealedStream::buffer_bytes() : 0;
+  return sealed + kTableBytes + std::uint64_t{readers} * 2 * sizeof(PeerRequest);
+}
+
+TcpLinks::TcpLinks(const TcpLinkOptions& options, Holder& holder)
+    : options_(options),
+      holder_(holder),
+      requests_(holder.members(), options.readers, options.largest_bytes),
+      answers_(holder),
+      connections_(peers_of(options)),
+      members_(holder.members()) {}
+
+Result<std::unique_ptr<TcpLinks>> TcpLinks::create(const TcpLinkOptions& options,
+                                                   PeerListener listener, Holder& holder) {
+  std::unique_ptr<TcpLinks> links(new TcpLinks(options, holder));
+  PHUB_ASSIGN_OR_RETURN(links->endpoint_,
+                        transport::TcpEndpoint::create(
+                            {.max_peers = peers_of(options),
+                             .max_write_bytes = static_cast<std::uint32_t>(kMaxSampleBytes)},
+                            *links));
+  links->endpoint_->send_checksums(links->answers_);
+  constexpr Waiting kSleepAtOnce{.spin_iterations = 0, .yield_iterations = 0};
+  PHUB_ASSIGN_OR_RETURN(links->waiter_,
+                        transport::Waiter::create(kSleepAtOnce, {links->endpoint_.get()}));
+  TcpLinks* const raw = links.get();
+  const auto on_arrival = [raw](PeerDoor::Arrival arrival) {
+    // A std::function can be copied, and a stream cannot.
+    const auto shared = std::make_shared<PeerDoor::Arrival>(std::move(arrival));
+    raw->give([raw, shared] {
+      raw->answers_.open(shared->member, shared->requests);
+      raw->add(shared->member, Connection::Use::kAnswers, std::move(shared->stream));
+    });
+  };
+  PHUB_ASSIGN_OR_RETURN(
+      links->door_, PeerDoor::open(std::move(listener), options.group, options.set_up, on_arrival));
+  try {
+    links->thread_ = std::jthread([raw](const std::stop_token& stop) { raw->run(stop); });
+  } catch (const std::system_error& error) {
+    return Status(Code::kResourceExhausted,
+                  std::string("a thread for data.spread: ") + error.what());
+  }
+  links->call_all();
+  return links;
+}
+
+TcpLinks::~TcpLinks() {
+  door_.reset();
+  thread_.request_stop();
+  if (waiter_) waiter_->interrupt();
+  if (thread_.joinable()) thread_.join();
+}
+
+// Each begins with the member after itself, so that not all call the same one.
+void TcpLinks::call_all() {
+  const client::PeerGroup& group = options_.group;
+  const auto count = static_cast<std::uint32_t>(group.peers.size());
+  const auto end = Clock::now() + options_.set_up;
+  for (std::uint32_t step = 1; step < count; ++step) {
+    const std::uint32_t member = (group.own + step) % count;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    client::JoinInfo place;
+    place.job_id = group.job_id;
+    place.epoch = group.epoch;
+    place.seat = group.own;
+    place.secret = group.key;
+    place.host = group.peers[member].host;
+    place.tcp_port = group.peers[member].port;
+    place.encrypts_data = group.encrypts;
+    auto stream = client::open_tcp({.joined = &place,
+                                    .core = member,
+                                    .timeout = std::max(left, std::chrono::milliseconds(1)),
+                                    .stream = options_.readers});
+    if (!stream) {
+      requests_.mark_gone(member, stream.error().message());
+      continue;
+    }
+    const auto shared = std::make_shared<transport::TcpStream>(std::move(*stream));
+    give([this, member, shared] { add(member, Connection::Use::kRequests, std::move(*shared)); });
+  }
+}
+
+std::string TcpLinks::name(std::uint32_t member) const {
+  const client::PeerPlace& place = options_.group.peers[member];
+  return "worker " + std::to_string(place.worker) + " (" + place.host + " port " +
+         std::to_string(place.port) + ")";
+}
+
+PeerAnswer TcpLinks::ask(std::uint32_t member, std::uint64_t sample,
+                         std::vector<std::uint8_t>& buffer) {
+  const auto deadline = Clock::now() + options_.patience;
+  PeerAnswer refused;
+  const auto number = requests_.begin(member, sample, deadline, refused);
+  if (!number) return refused;
+  give([this, member, number = *number] { request(member, number); });
+  if (auto answer = requests_.wait(*number, deadline, buffer)) return std::move(*answer);
+  const std::string why =
+      "it has not answered in " + std::to_string(options_.patience.count()) + " ms";
+  drop(member, why);
+  return {.outcome = PeerAnswer::Outcome::kGone, .why = why};
+}
+
+void TcpLinks::drop(std::uint32_t member, const std::string& why) {
+  requests_.mark_gone(member, why);
+  give([this, member, why] {
+    if (members_[member].requests) close(*members_[member].requests, why);
+  });
+}
+
+void TcpLinks::give(Order order) {
+  {
+    const std::lock_guard lock(orders_mutex_);
+    orders_.push_back(std::move(order));
+  }
+  waiter_->interrupt();
+}
+
+bool TcpLinks::take_orders() {
+  std::vector<Order> orders;
+  {
+    const std::lock_guard lock(orders_mutex_);
+    orders.swap(orders_);
+  }
+  for (const Order& order : orders) order();
+  return !orders.empty();
+}
+
+void TcpLinks::run(const std::stop_token& stop) {
+  std::array<Completion, 64> completions{};
+  while (!stop.stop_requested()) {
+    const bool has_orders = take_orders();
+    const std::size_t count = endpoint_->poll(completions);
+    for (std::size_t i = 0; i < count; ++i) on_completion(completions[i]);
+    post();
+    has_orders || count > 0 ? waiter_->busy() : waiter_->idle(kSleepMax);
+  }
+}
+
+void TcpLinks::add(std::uint32_t member, Connection::Use use, transport::TcpStream stream) {
+  const auto peer = endpoint_->add(std::move(stream));
+  const bool is_requests = use == Connection::Use::kRequests;
+  if (!peer) {
+    if (is_requests) requests_.end(member, peer.error().message());
+    if (!is_requests) answers_.close(member);
+    return;
+  }
+  connections_[*peer] = {use, member};
+  (is_requests ? members_[member].requests : members_[member].answers) = *peer;
+}
+
+void TcpLinks::request(std::uint32_t member, std::uint32_t number) {
+  if (!members_[member].requests) return requests_.end(member, words_of(Loss::kClosed));
+  members_[member].unsent.push_back(number);
+}
+
+// What there is room for.
+void TcpLinks::post() {
+  for (std::uint32_t member = 0; member < members_.size(); ++member) {
+    Peers& peers = members_[member];
+    if (peers.answers) answers_.post(member, *peers.answers, *endpoint_);
+    while (!peers.unsent.empty() && peers.requests && endpoint_->room(*peers.requests) > 0) {
+      const std::uint32_t number = peers.unsent.front();
+      const transport::Write write{
+          .data = reinterpret_cast<const std::byte*>(&requests_.request(number)),
+          .bytes = sizeof(PeerRequest),
+          .immediate = number};
+      if (endpoint_->post(*peers.requests, {&write, 1}) == 0) break;
+      peers.unsent.pop_front();
+    }
+  }
+}
+
+void TcpLinks::on_completion(const Completion& completion) {
+  const Connection& connection = connections_[completion.peer];
+  if (connection.use == Connection::Use::kNone) return;  // closed meanwhile
+  if (completion.kind == CompletionKind::kPeerLost) {
+    return on_lost(completion.peer, completion.loss);
+  }
+  if (connection.use == Connection::Use::kRequests) return requests_.arrived(completion.immediate);
+  on_request(connection.member, completion);
+}
+
+void TcpLinks::on_request(std::uint32_t member, const Completion& arrived) {
+  std::string why;
+  const auto request = answers_.take(arrived.data, why);
+  if (!request) {
+    close(arrived.peer, why);
+    return;
+  }
+  holder_.want(request->sample, [this, member, number = arrived.immediate,
+                                 largest = request->largest_bytes](const auto& held) {
+    give([this, member, number, largest, held] { answers_.add(member, number, largest, held); });
+  });
+}
+
+void TcpLinks::on_lost(PeerId peer, Loss loss) {
+  const std::string refusal = std::exchange(why_, {});
+  const bool has_words = loss == Loss::kRefused && !refusal.empty() &&
+                         connections_[peer].use == Connection::Use::kAnswers;
+  const bool is_harmless = loss == Loss::kClosed || loss == Loss::kError;
+  close(peer, has_words ? refusal : words_of(loss), is_harmless);
+}
+
+void TcpLinks::close(PeerId peer, const std::string& why, bool is_harmless) {
+  const Connection connection = std::exchange(connections_[peer], {});
+  Peers& peers = members_[connection.member];
+  if (connection.use == Connection::Use::kRequests) {
+    endpoint_->remove(peer);
+    peers.requests.reset();
+    peers.unsent.clear();
+    return requests_.end(connection.member, why);
+  }
+  if (!is_harmless && options_.note) {
+    options_.note("data.spread: " + name(connection.member) +
+                  " gets no more samples of this worker: " + why);
+  }
+  endpoint_->remove(peer);
+  peers.answers.reset();
+  answers_.close(connection.member);
+}
+
+std::byte* TcpLinks::acquire(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+  const Connection& connection = connections_[peer];
+  if (connection.use == Connection::Use::kRequests) {
+    return requests_.refusal_room(connection.member, immediate, bytes);
+  }
+  return answers_.room(connection.member, bytes, why_);
+}
+
+std::byte* TcpLinks::acquire_checked(PeerId peer, std::uint32_t immediate, std::uint32_t bytes,
+                                     std::uint32_t checksum) {
+  const Connection& connection = connections_[peer];
+  if (connection.use != Connection::Use::kRequests) return nullptr;
+  return requests_.room(connection.member, immediate, bytes, checksum);
+}
+
+}  // namespace phub::data
