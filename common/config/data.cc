@@ -25,7 +25,8 @@ void check_share(ConfigCheck& check, std::string_view field, float value, float 
 void check_encoded(const DataConfig& data, ConfigCheck& check) {
   const auto format = kDataFormatWords.parse(data.format());
   const bool encoded = format && is_encoded(*format);
-  for (const char* const field : {"crop", "jitter", "mean", "deviation", "damaged_max", "cache"}) {
+  for (const char* const field :
+       {"crop", "jitter", "mean", "deviation", "damaged_max", "cache", "spread"}) {
     check.unused_unless(encoded, field, "unless format is one of encoded images");
   }
   ConfigCheck crop = check.nested("crop", data.crop());
@@ -72,6 +73,17 @@ void check_url(const DataConfig& data, ConfigCheck& check) {
                   data.format()));
 }
 
+void check_spread(const DataConfig& data, ConfigCheck& check) {
+  if (!data.has_spread()) return;
+  ConfigCheck spread = check.nested("spread", data.spread());
+  spread.require(data.spread().memory_mib() > 0, "memory_mib",
+                 "0 holds no sample: give what this worker may have for its part of the set");
+  if (!data.spread().address().empty()) spread.address("address", data.spread().address(), 0);
+  spread.require(data.cache().memory_mib() == 0, "memory_mib",
+                 "does not go with data.cache.memory_mib: decoded images are not counted among what "
+                 "workers give each other; remove one of them");
+}
+
 }  // namespace
 
 void check_data(const DataConfig& data, ConfigCheck check) {
@@ -94,6 +106,7 @@ void check_data(const DataConfig& data, ConfigCheck check) {
   check.unused_unless(data.batches_ahead() > 0, "threads", "with batches_ahead 0");
   check_encoded(data, check);
   if (data.has_cache()) check_cache(data.cache(), check.nested("cache", data.cache()));
+  check_spread(data, check);
 }
 
 void check_pairs(const WorkerConfig& config, ConfigCheck check) {

@@ -16,6 +16,12 @@ struct PeerPlace {
   std::uint16_t port = 0;
 };
 
+// What a worker tells its servers of itself.
+struct PeerListens {
+  std::string host = {};   // empty: the address from which it joins
+  std::uint16_t port = 0;  // 0: it does not listen for others
+};
+
 struct PeerGroup {
   std::uint64_t job_id = 0;  // of the first server
   std::uint32_t epoch = 0;

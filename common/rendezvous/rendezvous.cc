@@ -9,6 +9,7 @@
 #include "common/base/first_line.h"
 #include "common/job/message.h"
 #include "common/rendezvous/peer_host.h"
+#include "common/rendezvous/peer_places.h"
 #include "common/rendezvous/pending_call.h"
 #include "common/rendezvous/server_calls.h"
 #include "common/transport/verbs/device/device.h"
@@ -250,6 +251,8 @@ Later<Status> Rendezvous::begin_ready(const std::vector<std::uint32_t>& cores_pe
   request.mutable_core_load_bytes()->Add(core_load_bytes.begin(), core_load_bytes.end());
   request.set_server_index(server_index);
   request.set_plan_hash(plan_hash);
+  request.set_peer_port(listens_.port);
+  request.set_peer_host(listens_.host);
   const auto asked = ask<control::ReadyReply>(*calls_, "Ready", std::move(request), timeout, stop_);
   const auto wait = [this, asked]() -> Status {
     PHUB_RETURN_IF_ERROR(asked->call->wait());
@@ -292,6 +295,8 @@ Later<Status> Rendezvous::begin_start(milliseconds timeout, const std::string& t
   const auto wait = [this, asked]() -> Status {
     PHUB_RETURN_IF_ERROR(asked->call->wait());
     before_.rounds = asked->reply.rounds_before();
+    if (listens_.port == 0) return {};
+    PHUB_ASSIGN_OR_RETURN(peers_, read_peers(asked->reply, joined_, *calls_));
     return {};
   };
   return {wait, [asked] { return asked->call->is_over(); }};

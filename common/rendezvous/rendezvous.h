@@ -21,6 +21,7 @@
 #include "common/job/spec.h"
 #include "common/rendezvous/client_security.h"
 #include "common/rendezvous/join_info.h"
+#include "common/rendezvous/peer_group.h"
 #include "common/rendezvous/planned_end.h"
 #include "common/samples/ledger.h"
 
@@ -113,6 +114,11 @@ class Rendezvous {
   Status start(std::chrono::milliseconds timeout, const std::string& transport_reason);
   Later<Status> begin_start(std::chrono::milliseconds timeout, const std::string& transport_reason);
 
+  // Has ready say where this worker listens for the others, so that start brings `peers`.
+  void listen_for_peers(const PeerListens& listens) { listens_ = listens; }
+  // The workers that listen for each other. None: this one does not. REQUIRES: start succeeded.
+  const PeerGroup& peers() const { return peers_; }
+
   // What a restored job has behind it. REQUIRES: ready or start succeeded.
   const Before& before() const { return before_; }
   // Errors: kInvalidArgument names what another worker says otherwise.
@@ -164,6 +170,8 @@ class Rendezvous {
   std::stop_token stop_;
   JoinInfo joined_;
   Before before_;
+  PeerListens listens_;
+  PeerGroup peers_;
   PlannedEnd* end_ = nullptr;  // null: nobody asks
   bool end_is_decided_here_ = false;
 };

@@ -83,6 +83,8 @@ struct Member {
   bool was_told = false;              // a heartbeat's reply said that the job is over
   bool was_named = false;             // in the log, for a value that is not finite
   std::uint64_t known_last_step = 0;  // of a planned end; 0: it has said none
+  std::string peer_host = {};         // where it listens for other workers; empty: on this host
+  std::uint16_t peer_port = 0;        // 0: it does not
   DataPath path;
 };
 
@@ -170,8 +172,9 @@ struct Job {
   std::uint32_t epoch = 1;
   Tenant tenant;  // as it was when the job was made
   std::shared_ptr<const JobSpec> spec;
-  SampleLedger samples = {};  // what its rounds use, as its workers say
-  bool by_admin = false;      // lives without members until it is closed
+  SampleLedger samples = {};            // what its rounds use, as its workers say
+  std::optional<Secret> peer_key = {};  // by which its workers know each other; none asked: none
+  bool by_admin = false;                // lives without members until it is closed
   std::uint64_t base_job_id =
       0;  // its keys were added to that one's, and it fails with it; 0: none
   std::string refused_keys = {};  // lists of keys to be added to it differed: how

@@ -1,6 +1,7 @@
 #include "server/jobs/table.h"
 
 #include <fmt/format.h>
+#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -189,6 +190,28 @@ Status JobTable::note_samples(const Identity& identity, const SampleLedger& ledg
                         describe(member), text_of(ledger), text_of(known))};
   }
   known = ledger;
+  return {};
+}
+
+Status JobTable::note_peer(const Identity& identity, const std::string& host, std::uint16_t port) {
+  const JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
+  Member& member = *caller.member;
+  Job& job = *caller.job;
+  if (!is_live(job)) return job_is_over(job);
+  if (!member.rack.empty()) return {Code::kPermissionDenied, "peer_port: a worker says this"};
+  if (member.has_left || member.was_lost) {
+    return {Code::kAborted, describe(member) + " is not in the job"};
+  }
+  if (!job.peer_key) {
+    Secret key{};
+    if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1) {
+      return {Code::kInternal, "the system gives no random bytes for a key of the workers"};
+    }
+    job.peer_key = key;
+  }
+  member.peer_host = host;
+  member.peer_port = port;
   return {};
 }
 

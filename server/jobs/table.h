@@ -43,6 +43,11 @@ class JobTable {
   // no sense, or that another worker says otherwise.
   Status note_samples(const Identity& identity, const SampleLedger& ledger);
 
+  // The worker listens there for the others of its rack; all say it before they are connected.
+  // Errors: those of a wrong identity; kPermissionDenied, a rack says it; kAborted, it is not in
+  // the job.
+  Status note_peer(const Identity& identity, const std::string& host, std::uint16_t port);
+
   RackLinks* links() const { return index_.options.links; }  // null: no racks are known here
 
   // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)

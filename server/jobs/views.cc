@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/plan/plan.h"
@@ -166,6 +167,20 @@ std::uint32_t JobViews::index_of(const Identity& identity) const {
   const JobIndex::Lock lock(index_);
   const std::shared_ptr<Job> job = index_.find(identity.job_id);
   return identity.worker + (job == nullptr ? 0 : job->rack.first_worker);
+}
+
+PeersView JobViews::peers_of(const Identity& identity) const {
+  const JobIndex::Lock lock(index_);
+  const auto caller = index_.authenticate(identity);
+  if (!caller || caller->member->peer_port == 0 || !caller->job->peer_key) return {};
+  PeersView view{.peers = {}, .key = *caller->job->peer_key};
+  for (const auto& [seat, member] : caller->job->members) {
+    // Also one that has left or was lost since: everybody is told the same list.
+    if (!member->rack.empty() || member->peer_port == 0) continue;
+    view.peers.push_back({member->index, member->peer_host, member->peer_port});
+  }
+  std::ranges::sort(view.peers, {}, &PeerView::worker);
+  return view;
 }
 
 std::uint64_t JobViews::rounds_before(std::uint64_t job_id) const {

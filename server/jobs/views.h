@@ -44,6 +44,18 @@ struct JobView {
 
 inline JobName name_of(const JobView& view) { return {view.tenant, view.spec->name}; }
 
+// Where a worker listens for the others.
+struct PeerView {
+  std::uint32_t worker = 0;  // among all of the job
+  std::string host;          // empty: on this server's host
+  std::uint16_t port = 0;
+};
+
+struct PeersView {
+  std::vector<PeerView> peers;  // by worker
+  Secret key{};                 // of the job, by which they know each other
+};
+
 struct PlanView {
   std::shared_ptr<const JobSpec> spec;
   std::shared_ptr<const Plan> plan;
@@ -79,6 +91,9 @@ class JobViews {
   std::vector<std::uint64_t> core_load_bytes(std::uint64_t job_id) const;
   // The job's index of the worker in a seat here.
   std::uint32_t index_of(const Identity& identity) const;
+  // The workers of this rack that listen for each other: the same for each once the job runs. None:
+  // this member does not listen, or is not in the job.
+  PeersView peers_of(const Identity& identity) const;
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
   SampleLedger samples_before(std::uint64_t job_id) const;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <memory>
 
+#include "common/rendezvous/peer_host.h"
+#include "common/rpc/credentials_folder.h"
 #include "common/rpc/status.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/take.h"
@@ -11,6 +13,7 @@ namespace phub::server {
 namespace {
 
 constexpr std::size_t kReasonCharsMax = 1024;
+constexpr std::size_t kPeerHostCharsMax = 255;
 constexpr std::uint32_t kStartTimeoutMsMax = 24 * 3600 * 1000;
 
 // A call that is over at once.
@@ -29,6 +32,17 @@ void fill(const SampleLedger& samples, control::ReadyReply& reply) {
   message.set_used(samples.used);
 }
 
+void fill(const PeersView& view, control::StartReply& reply) {
+  if (view.peers.empty()) return;
+  reply.set_peer_key(view.key.data(), view.key.size());
+  for (const PeerView& peer : view.peers) {
+    control::PeerPlace& place = *reply.add_peers();
+    place.set_worker_index(peer.worker);
+    place.set_host(peer.host);
+    place.set_port(peer.port);
+  }
+}
+
 }  // namespace
 
 // A start that waits: answered by the table, or given up when its caller goes away.
@@ -39,7 +53,10 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
   // `reply` lives until the call is done.
   void begin(std::chrono::milliseconds timeout, control::StartReply& reply) {
     number_ = table_.starts.start(identity_, timeout, [this, &reply](const Status& status) {
-      if (status.ok()) reply.set_rounds_before(table_.views.rounds_before(identity_.job_id));
+      if (status.ok()) {
+        reply.set_rounds_before(table_.views.rounds_before(identity_.job_id));
+        fill(table_.views.peers_of(identity_), reply);
+      }
       Finish(to_grpc(status));
     });
   }
@@ -56,6 +73,28 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
   std::uint64_t number_ = 0;
 };
 
+Status RendezvousService::note_peer(const grpc::ServerContextBase& context,
+                                    const Identity& identity,
+                                    const control::ReadyRequest& request) {
+  if (request.peer_port() == 0) return {};
+  if (request.peer_port() > UINT16_MAX) {
+    return {Code::kInvalidArgument, "peer_port: " + std::to_string(request.peer_port()) +
+                                        ", allowed are at most " + std::to_string(UINT16_MAX)};
+  }
+  std::string host = request.peer_host();
+  if (host.size() > kPeerHostCharsMax || printable(host, kPeerHostCharsMax) != host) {
+    return {Code::kInvalidArgument, "peer_host: must be a host name of at most " +
+                                        std::to_string(kPeerHostCharsMax) + " characters"};
+  }
+  if (host.empty()) {
+    const auto peer = peers_.find(context.peer());
+    host = peer ? client::host_of_peer(peer->address).value_or("") : "";
+  }
+  // What only this host reaches is told as this host, which others reach as they reach this server.
+  if (is_loopback(host)) host.clear();
+  return table_.note_peer(identity, host, static_cast<std::uint16_t>(request.peer_port()));
+}
+
 grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* context,
                                                    const control::ReadyRequest* request,
                                                    control::ReadyReply* reply) {
@@ -63,6 +102,7 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
   const auto post = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
     PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.views.tenant_of(identity));
+    PHUB_RETURN_IF_ERROR(note_peer(*context, identity, *request));
     reactor->StartSendInitialMetadata();  // as of a start
     return threads_.work.post(tenant, [this, identity, context, request, reply, reactor] {
       // Executed now it would take the place of a later one.

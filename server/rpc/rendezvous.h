@@ -47,6 +47,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
         snapshotter_(snapshotter),
         tenancy_(tenancy),
         authorizer_(tenancy, peers),
+        peers_(peers),
         threads_(threads),
         join_patience_(join_patience) {}
 
@@ -84,6 +85,9 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   // Whether a tenant is the same here and in the rack that joins for it. Errors: kPermissionDenied.
   Status check_shared(const std::string& tenant, const control::JoinRequest& request) const;
   void fill_offer(control::JoinReply& reply) const;
+  // Keeps where the worker listens for others, if it says so.
+  Status note_peer(const grpc::ServerContextBase& context, const Identity& identity,
+                   const control::ReadyRequest& request);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.
   Result<JobView> job_of(const control::SnapshotRequest& request);
@@ -99,6 +103,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   Snapshotter* const snapshotter_;
   Tenancy* const tenancy_;  // null: there are no tenants
   const Authorizer authorizer_;
+  const ControlPeers& peers_;
   CallThreads& threads_;
   const std::chrono::milliseconds join_patience_;
   KeyAllowance keys_{kKeyBytesOfTenant};

@@ -11,6 +11,7 @@
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/options/shares.h"
+#include "worker/cli/spread_listener.h"
 #include "worker/cli/stop_signal.h"
 #include "worker/train/session.h"
 
@@ -63,6 +64,8 @@ Ending train_command(const TrainArguments& arguments) {
   }
   options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
   options.note = print_note;
+  const auto listens = listen_for_peers(*config, options);
+  if (!listens) return fail(listens.error(), kExitUsage);
   Status agreed = agree_on_shares(*config, options, stop.token());
   if (agreed.ok()) agreed = agree_on_encoding(*config, options, stop.token());
   if (!agreed.ok() && stop.requested()) {
@@ -72,7 +75,9 @@ Ending train_command(const TrainArguments& arguments) {
   if (!agreed.ok()) return fail(agreed);
   const auto result = train::run_session(
       options,
-      [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys, stop.token()); },
+      [&](const std::vector<KeySpec>& keys) {
+        return make_exchange(*config, keys, stop.token(), {listens->host, listens->port});
+      },
       [&] { return stop.requested(); });
   if (!result) {
     // Asked to stop before the job has started, or while it failed.

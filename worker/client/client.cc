@@ -261,6 +261,11 @@ Status Client::note_samples(const SampleLedger& ledger) {
   return client::note_samples_all(state_->membership, ledger, state_->options.timeout);
 }
 
+client::PeerGroup Client::peers() const {
+  const auto& servers = state_->membership.servers;
+  return servers.empty() ? client::PeerGroup() : servers.front()->peers();
+}
+
 std::uint32_t Client::worker_index() const {
   const auto& joined = state_->membership.joined;
   return joined.empty() ? 0 : joined.front().worker_index;

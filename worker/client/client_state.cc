@@ -33,6 +33,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   for (const auto& server : membership.servers) {
     server->share(&planned_end, server == membership.servers.front());
   }
+  if (base == nullptr) membership.servers.front()->listen_for_peers(options.peers);
   heartbeat = std::make_unique<Heartbeats>(membership, kServerDeadline);
   PHUB_ASSIGN_OR_RETURN(auto transports,
                         client::choose_transports(options.transport, options.links, membership,

@@ -33,6 +33,7 @@
 #include "common/memory/exported_memory.h"
 #include "common/protocol/keys.h"
 #include "common/rendezvous/client_security.h"
+#include "common/rendezvous/peer_group.h"
 #include "common/samples/ledger.h"
 #include "worker/compress/compress_options.h"
 #include "worker/compress/kept_back.h"
@@ -59,6 +60,7 @@ struct ClientOptions {
   // wire type, and no job.whole_replies.
   CompressOptions compress = {};
   std::chrono::milliseconds timeout{30'000};  // of every wait
+  client::PeerListens peers = {};             // where this worker listens for the others
   ClientSecurity security = {};
   // From any thread: what waits, and what waits from then on, ends soon with kAborted, and the
   // client is to be destroyed. A connection to a server that does not answer takes its time.
@@ -234,6 +236,10 @@ class Client {
   Result<bool> is_last(std::uint64_t steps, std::uint32_t ahead = 2);
   // The last step, once it is agreed. Nothing: not yet, or the job has a quorum or one worker.
   std::optional<std::uint64_t> last_step() const;
+
+  // The workers of this rack that listen for each other, with options.peers. The first server
+  // names them, and makes the key. REQUIRES: register_keys succeeded.
+  client::PeerGroup peers() const;
 
   std::uint32_t worker_index() const;
   std::uint32_t workers() const;

@@ -12,7 +12,8 @@ BatchLoading::BatchLoading(const data::Images& images, const data::BatchOrder& o
       feeder_(images, order,
               {.form = executor.byte_input() == nullptr ? data::Form::kNumbers : data::Form::kBytes,
                .threads = options.threads,
-               .ahead = options.ahead}) {}
+               .ahead = options.ahead,
+               .end = options.end}) {}
 
 nn::ByteImages BatchLoading::bytes_of(const data::Batch& batch,
                                       std::vector<nn::ImageMove>& moves) const {

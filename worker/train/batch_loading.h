@@ -17,8 +17,9 @@ namespace phub::train {
 
 // How batches are made ahead.
 struct FeedOptions {
-  std::uint32_t threads = 0;  // 0: none; a batch is made when it is asked for
-  std::uint32_t ahead = 2;    // batches
+  std::uint32_t threads = 0;              // 0: none; a batch is made when it is asked for
+  std::uint32_t ahead = 2;                // batches
+  std::uint64_t end = ~std::uint64_t{0};  // no batch from this one on is made ahead
 };
 
 class BatchLoading {

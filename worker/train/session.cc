@@ -16,6 +16,7 @@
 #include "worker/train/report/reporter.h"
 #include "worker/train/run_checkpoints.h"
 #include "worker/train/session_data.h"
+#include "worker/train/session_spread.h"
 #include "worker/train/session_start.h"
 #include "worker/train/trainer.h"
 
@@ -126,6 +127,7 @@ struct Run {
   const data::Images& test;
   Metrics* metrics = nullptr;
   EventFile* events = nullptr;
+  data::SpreadSet* spread = nullptr;  // the images, where workers hold them together
 };
 
 // What a run that goes on uses next: what its checkpoint says, or else its snapshot, or else as if
@@ -231,7 +233,8 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                                                   .round = run.exchange.facts().steps_before,
                                                   .used = order_options.start.used,
                                                   .per_round = order.samples_per_step()}));
-  Trainer trainer({run.network, run.exchange, run.images, order, run.test},
+  SpreadReport samples(order, run.spread, run.metrics);
+  Trainer trainer({run.network, run.exchange, run.images, order, run.test, samples.deliveries()},
                   trainer_options(options, start, order));
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const auto prints = [&] {
@@ -257,9 +260,12 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
       PHUB_RETURN_IF_ERROR(run.exchange.end(
           "worker " + std::to_string(run.exchange.facts().worker_index) + " was asked to stop"));
     }
-    return run.exchange.is_last(trainer.next_step());
+    const Result<bool> last = run.exchange.is_last(trainer.next_step());
+    samples.look(!last || *last || trainer.next_step() == trainer.last_step());
+    return last;
   };
   const Status trained = trainer.run(reporter, is_last);
+  samples.finish();
   const std::string ending = run.exchange.ending();
   const auto loss = [&](const Status& why) {
     return ending.empty() ? why : not_saved(ending, why, trainer.next_step());
@@ -281,7 +287,8 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangeFactory& factory,
                                   const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
-  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph));
+  data::SpreadSet* spread = nullptr;
+  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph, &spread));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, sets.train->facts()));
   PHUB_ASSIGN_OR_RETURN(auto network, make_executor(graph, options.executor));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
@@ -309,6 +316,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
   order_options.worker_index = exchange->facts().worker_index;
+  if (spread != nullptr) PHUB_RETURN_IF_ERROR(begin_spread(options, *spread, exchange->facts()));
   const bool saves =
       leads(*exchange) || exchange->facts().may_lead || keeps_back(*network, *exchange);
   if (saves && !options.checkpoint.path.empty()) {
@@ -330,10 +338,10 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
         events, EventFile::open(options.report.tensorboard /
                                 ("worker-" + std::to_string(exchange->facts().worker_index))));
   }
-  return train(
-      options,
-      {*executor, *exchange, *sets.train, order_options, *sets.test, metrics.get(), events.get()},
-      stopped);
+  return train(options,
+               {*executor, *exchange, *sets.train, order_options, *sets.test, metrics.get(),
+                events.get(), spread},
+               stopped);
 }
 
 }  // namespace phub::train

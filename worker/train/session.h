@@ -18,6 +18,7 @@
 #include "worker/data/cache/open.h"
 #include "worker/data/encoded/view.h"
 #include "worker/data/feed/order.h"
+#include "worker/data/spread/peer_links.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/train/backends.h"
 #include "worker/train/batch_loading.h"
@@ -28,6 +29,12 @@
 #include "worker/train/schedule/schedule.h"
 
 namespace phub::train {
+
+// The workers hold the training set together.
+struct SpreadChoice {
+  std::uint64_t memory_bytes = 0;   // 0: they do not
+  data::ConnectPeers connect = {};  // empty: one worker, which has a cache
+};
 
 struct DataOptions {
   DataFormat format = DataFormat::kIdx;
@@ -41,6 +48,7 @@ struct DataOptions {
   std::uint64_t damaged_max = 100;
   data::cache::CacheOptions cache{};
   FeedOptions feed{};
+  SpreadChoice spread{};
 };
 
 // How gradients become the next parameters, as far as workers decide it.

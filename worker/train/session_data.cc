@@ -150,13 +150,31 @@ Status check_side(const SessionOptions& options, const data::ImageFacts& facts) 
                                       std::to_string(least) + ", or 0"};
 }
 
-Result<data::ImageSets> open_encoded(const SessionOptions& options, const nn::Graph& graph) {
+// In front of the set, to be read when it has its place.
+Result<std::unique_ptr<data::SampleSet>> spread_over(
+    const SessionOptions& options, std::unique_ptr<data::SampleSet> set,
+    const std::function<void(std::string_view)>& note, data::SpreadSet** spread) {
+  PHUB_ASSIGN_OR_RETURN(
+      auto made,
+      data::SpreadSet::create(std::move(set), {.memory_bytes = options.data.spread.memory_bytes,
+                                               .members = options.workers,
+                                               .readers = std::max(1U, options.data.feed.threads),
+                                               .note = note}));
+  *spread = made.get();
+  return std::unique_ptr<data::SampleSet>(std::move(made));
+}
+
+Result<data::ImageSets> open_encoded(const SessionOptions& options, const nn::Graph& graph,
+                                     data::SpreadSet** spread) {
   PHUB_ASSIGN_OR_RETURN(const data::EncodedOptions encoded,
                         encoded_options(options, graph.input_shape()));
   PHUB_RETURN_IF_ERROR(check_side(options, encoded.facts));
   PHUB_ASSIGN_OR_RETURN(auto train, open_split(options, data::Split::kTrain, encoded.note));
   PHUB_ASSIGN_OR_RETURN(auto test, open_split(options, data::Split::kTest, encoded.note));
   PHUB_RETURN_IF_ERROR(check_same_classes(options, *train, *test));
+  if (spread != nullptr && options.data.spread.memory_bytes > 0) {
+    PHUB_ASSIGN_OR_RETURN(train, spread_over(options, std::move(train), encoded.note, spread));
+  }
   data::ImageSets sets;
   PHUB_ASSIGN_OR_RETURN(sets.train,
                         images_of(options, encoded, std::move(train), data::Split::kTrain));
@@ -172,8 +190,9 @@ Result<std::unique_ptr<data::SampleSet>> open_encoded_set(const SessionOptions& 
   return open_split(options, split, options.note);
 }
 
-Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph) {
-  if (is_encoded(options.data.format)) return open_encoded(options, graph);
+Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph,
+                                  data::SpreadSet** spread) {
+  if (is_encoded(options.data.format)) return open_encoded(options, graph, spread);
   PHUB_ASSIGN_OR_RETURN(data::Datasets datasets, load_in_memory(options, graph));
   return data::image_sets_of(std::move(datasets));
 }

@@ -7,12 +7,15 @@
 #include "common/base/status.h"
 #include "worker/data/formats/sample_set.h"
 #include "worker/data/images.h"
+#include "worker/data/spread/spread_set.h"
 #include "worker/train/session.h"
 
 namespace phub::train {
 
-// Errors name the field and the cure.
-Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph);
+// Errors name the field and the cure. `spread`: becomes the training set where the workers are to
+// hold it together, which needs its place before it is read; null: nobody is to hold any.
+Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph,
+                                  data::SpreadSet** spread = nullptr);
 
 // The encoded images of a split, from their copies where the session keeps some. REQUIRES:
 // is_encoded(options.data.format).

@@ -20,6 +20,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Nothing is made ahead that no step takes.
+FeedOptions feed_until(FeedOptions feed, std::uint64_t end) {
+  feed.end = end;
+  return feed;
+}
+
 }  // namespace
 
 // Ties the network's layers to the exchange and measures the time that it takes. Of a step's
@@ -110,7 +116,8 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       next_step_(options.first_step),
       scaler_(options.loss_scale),
       sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()),
-      batches_(parts.images, parts.order, options.feed, parts.network) {
+      batches_(parts.images, parts.order,
+               feed_until(options.feed, last_step() * options.accumulate), parts.network) {
   parts_.exchange.set_steps(next_step_, last_step());
 }
 
@@ -164,6 +171,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   const std::uint64_t of_all = index * options_.accumulate + part;
   const auto start = Clock::now();
   PHUB_RETURN_IF_ERROR(batches_.load(of_all));
+  if (parts_.deliveries != nullptr) parts_.deliveries->add(of_all, batches_.receipts());
   report.input_seconds += seconds_since(start);
   if (!is_last || is_within_epoch(index + 1)) {
     PHUB_RETURN_IF_ERROR(batches_.begin_ahead(of_all + 1));

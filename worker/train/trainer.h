@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/data/feed/deliveries.h"
 #include "worker/data/feed/order.h"
 #include "worker/nn/executor.h"
 #include "worker/train/batch_loading.h"
@@ -46,6 +47,7 @@ struct TrainerParts {
   const data::Images& images;
   const data::TrainingOrder& order;  // of these images, with as many accumulated batches
   const data::Images& test;
+  data::Deliveries* deliveries = nullptr;  // is told each batch; null: nobody wants to know
 };
 
 class Trainer {

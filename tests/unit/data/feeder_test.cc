@@ -89,6 +89,7 @@ class Damaged : public Images {
     return std::make_unique<Reader>(*this, whole_->reader());
   }
   void mend() { is_mended_ = true; }
+  std::uint64_t last_read() const { return last_read_; }  // the last image of all
 
   static constexpr std::uint64_t kDamaged = 13;
 
@@ -98,6 +99,8 @@ class Damaged : public Images {
     Reader(const Damaged& set, std::unique_ptr<ImageReader> whole)
         : set_(set), whole_(std::move(whole)) {}
     Result<Image> read(std::uint64_t image, CounterRandom* random) override {
+      std::uint64_t last = set_.last_read_;
+      while (last < image && !set_.last_read_.compare_exchange_weak(last, image)) continue;
       if (image == kDamaged && !set_.is_mended_) {
         return Status(Code::kDataLoss, "image 13 is damaged");
       }
@@ -111,6 +114,7 @@ class Damaged : public Images {
 
   std::unique_ptr<Images> whole_;
   std::atomic<bool> is_mended_ = false;
+  mutable std::atomic<std::uint64_t> last_read_ = 0;
 };
 
 TEST_CASE("An image that cannot be read is its batch's error, and the next try may succeed") {
@@ -130,6 +134,26 @@ TEST_CASE("An image that cannot be read is its batch's error, and the next try m
     images.mend();
     REQUIRE(feeder.load(index, batch).ok());
   }
+}
+
+TEST_CASE("From the end on batches are made when they are asked for, and not before") {
+  Damaged images(images_of(dataset()));
+  images.mend();
+  const EvaluationOrder in_order(kImages, 5);
+  const std::uint32_t threads = GENERATE(1U, 3U);
+  {
+    Feeder feeder(images, in_order, {.threads = threads, .ahead = 4, .end = 2});
+    for (std::uint64_t index = 0; index < 2; ++index) {
+      Batch batch;
+      REQUIRE(feeder.load(index, batch).ok());
+    }
+  }
+  CHECK(images.last_read() == 9);
+  Feeder feeder(images, in_order, {.threads = threads, .ahead = 4, .end = 2});
+  Batch batch;
+  REQUIRE(feeder.load(1, batch).ok());
+  REQUIRE(feeder.load(2, batch).ok());
+  CHECK(images.last_read() == 14);
 }
 
 TEST_CASE("A feeder that nobody asks ends, and one that is asked once does") {

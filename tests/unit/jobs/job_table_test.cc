@@ -329,5 +329,34 @@ TEST_CASE("workers say alike what a job uses of its samples") {
   CHECK(f.table.note_samples(stranger, ledger).code() == Code::kPermissionDenied);
 }
 
+TEST_CASE("workers that listen are told of each other, with a key of the job") {
+  JobTableFixture f;
+  const Identity first = f.join(spec_of(3)).value();
+  const Identity second = f.join(spec_of(3)).value();
+  const Identity silent = f.join(spec_of(3)).value();
+  CHECK(f.table.views.peers_of(first).peers.empty());
+  REQUIRE(f.table.note_peer(second, "10.0.0.2", 4000).ok());
+  REQUIRE(f.table.note_peer(first, "", 3000).ok());
+  REQUIRE(f.table.note_peer(first, "", 3001).ok());
+  const PeersView view = f.table.views.peers_of(first);
+  REQUIRE(view.peers.size() == 2);
+  CHECK(view.peers[0].worker == 0);
+  CHECK(view.peers[0].host.empty());
+  CHECK(view.peers[0].port == 3001);
+  CHECK(view.peers[1].worker == 1);
+  CHECK(view.peers[1].host == "10.0.0.2");
+  CHECK(view.key != Secret{});
+  CHECK(view.key == f.table.views.peers_of(second).key);
+  CHECK(f.table.views.peers_of(silent).peers.empty());
+  Identity stranger = first;
+  stranger.secret = {};
+  CHECK(f.table.views.peers_of(stranger).peers.empty());
+  CHECK(f.table.note_peer(stranger, "", 1).code() == Code::kPermissionDenied);
+  const Identity other = f.join(spec_of(1, "other")).value();
+  REQUIRE(f.table.note_peer(other, "", 5).ok());
+  CHECK(f.table.views.peers_of(other).peers.size() == 1);
+  CHECK(f.table.views.peers_of(other).key != view.key);
+}
+
 }  // namespace
 }  // namespace phub::testing

@@ -151,12 +151,13 @@ bool pushes_weights(const WorkerConfig& config) {
 }
 
 // Each worker makes steps of its own; what they share follows the outer rule.
-Result<std::unique_ptr<train::GradientExchange>> make_local_steps(const WorkerConfig& config,
-                                                                  const std::vector<KeySpec>& keys,
-                                                                  const std::stop_token& stop) {
+Result<std::unique_ptr<train::GradientExchange>> make_local_steps(
+    const WorkerConfig& config, const std::vector<KeySpec>& keys, const std::stop_token& stop,
+    const client::PeerListens& peers) {
   const OuterConfig& outer = config.train().outer();
   ClientOptions client = client_of(config);
   client.stop_joining = stop;
+  client.peers = peers;
   PlanInput plan{.key_elements = {},
                  .wire_type = client.job.wire_type,
                  .chunk_bytes = client.job.chunk_bytes,
@@ -254,13 +255,15 @@ train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice)
 
 Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
                                                                const std::vector<KeySpec>& keys,
-                                                               const std::stop_token& stop) {
+                                                               const std::stop_token& stop,
+                                                               const client::PeerListens& peers) {
   if (train::parse_payload(config.train().payload()) == train::Payload::kGradient) {
     ClientOptions client = client_of(config);
     client.stop_joining = stop;
+    client.peers = peers;
     return make_shared(config, client, keys);
   }
-  return make_local_steps(config, keys, stop);
+  return make_local_steps(config, keys, stop, peers);
 }
 
 }  // namespace phub

@@ -28,9 +28,9 @@ ClientOptions client_of(const WorkerConfig& config);
 train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice);
 
 // Through the configuration's servers, or in this process where there are none. `stop` ends it
-// while it waits for others, with kAborted.
-Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
-                                                               const std::vector<KeySpec>& keys,
-                                                               const std::stop_token& stop = {});
+// while it waits for others, with kAborted. `peers`: ClientOptions::peers.
+Result<std::unique_ptr<train::GradientExchange>> make_exchange(
+    const WorkerConfig& config, const std::vector<KeySpec>& keys, const std::stop_token& stop = {},
+    const client::PeerListens& peers = {});
 
 }  // namespace phub

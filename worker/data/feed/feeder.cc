@@ -22,6 +22,7 @@ std::uint32_t part_of(const BatchOrder& order) {
 
 Feeder::Feeder(const Images& images, const BatchOrder& order, const FeederOptions& options)
     : maker_(images, order, options.form),
+      end_(std::min(order.batches(), options.end)),
       part_(part_of(order)),
       ring_(std::max(1U, options.ahead)) {
   if (options.threads == 0) own_reader_ = images.reader();
@@ -44,7 +45,7 @@ Feeder::~Feeder() {
 
 Status Feeder::load(std::uint64_t index, Batch& batch) {
   PHUB_DCHECK(index < maker_.order().batches(), "the order has the batch");
-  if (threads_.empty()) return load_here(index, batch);
+  if (threads_.empty() || index >= end_) return load_here(index, batch);
   std::unique_lock lock(mutex_);
   if (is_paused_ || index != first_) start_at(index, lock);
   Entry& wanted = entry(index);
@@ -62,6 +63,7 @@ Status Feeder::load(std::uint64_t index, Batch& batch) {
 }
 
 Status Feeder::load_here(std::uint64_t index, Batch& batch) {
+  if (!own_reader_) own_reader_ = maker_.images().reader();
   maker_.prepare(batch);
   return maker_.make(*own_reader_, index, 0, maker_.order().batch(), batch);
 }
@@ -96,8 +98,7 @@ void Feeder::start_at(std::uint64_t index, std::unique_lock<std::mutex>& lock) {
 }
 
 bool Feeder::has_part() const {
-  return !is_paused_ && next_.index < first_ + ring_.size() &&
-         next_.index < maker_.order().batches();
+  return !is_paused_ && next_.index < first_ + ring_.size() && next_.index < end_;
 }
 
 // REQUIRES: has_part.

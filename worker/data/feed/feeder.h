@@ -18,8 +18,9 @@ namespace phub::data {
 
 struct FeederOptions {
   Form form = Form::kNumbers;
-  std::uint32_t threads = 0;  // 0: batches are made on the thread that asks
-  std::uint32_t ahead = 2;    // batches; at least 1
+  std::uint32_t threads = 0;              // 0: batches are made on the thread that asks
+  std::uint32_t ahead = 2;                // batches; at least 1
+  std::uint64_t end = ~std::uint64_t{0};  // no batch from this one on is made ahead
 };
 
 class Feeder {
@@ -58,6 +59,7 @@ class Feeder {
   static void hand_over(Batch& from, Batch& to);
 
   const BatchMaker maker_;
+  const std::uint64_t end_;                    // no batch from this one on is made ahead
   const std::uint32_t part_;                   // images that a thread takes at a time
   std::unique_ptr<ImageReader> own_reader_{};  // without threads
   std::mutex mutex_;

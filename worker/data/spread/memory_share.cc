@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <string>
 
+#include "common/transport/tcp/sealed_stream.h"
 #include "worker/data/formats/sample_set.h"
 #include "worker/data/spread/holder.h"
+#include "worker/data/spread/peer_wire.h"
 
 namespace phub::data {
 namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
+// Tables and queues of the links to a member, beside the buffers that are named.
+constexpr std::uint64_t kTableBytes = 4096;
 // Answers that are under way get at most this part of the memory.
 constexpr std::uint64_t kWindowShare = 8;
 
@@ -17,6 +21,11 @@ constexpr std::uint64_t kWindowShare = 8;
 
 std::uint64_t most_own_samples(std::uint64_t samples, std::uint32_t members) {
   return (samples + members - 1) / members;
+}
+
+std::uint64_t link_bytes(std::uint32_t readers, bool encrypts) {
+  const std::uint64_t sealed = encrypts ? 2 * transport::SealedStream::buffer_bytes() : 0;
+  return sealed + kTableBytes + std::uint64_t{readers} * 2 * sizeof(PeerRequest);
 }
 
 Result<MemoryShare> share_memory(const MemoryNeeds& needs) {

@@ -24,6 +24,9 @@ struct MemoryShare {
 // The most samples that a member has to hold.
 std::uint64_t most_own_samples(std::uint64_t samples, std::uint32_t members);
 
+// The memory that the links to another member take.
+std::uint64_t link_bytes(std::uint32_t readers, bool encrypts);
+
 // Error: kInvalidArgument, too little is left for samples; with the figures.
 Result<MemoryShare> share_memory(const MemoryNeeds& needs);
 

@@ -41,7 +41,11 @@ Status listen_error(const std::string& address, const char* why) {
 }  // namespace
 
 Result<PeerListener> PeerListener::open(const std::string& address) {
-  const std::string text = address.empty() ? "0.0.0.0:0" : address;
+  if (address.empty()) {
+    auto both = open("[::]:0");  // takes calls over IPv4 too
+    return both ? std::move(both) : open("0.0.0.0:0");
+  }
+  const std::string& text = address;
   PHUB_ASSIGN_OR_RETURN(const Address parsed, parse_address(text));
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

@@ -3,8 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "common/base/status.h"
+#include "common/rendezvous/peer_group.h"
+#include "worker/data/spread/holder.h"
 
 namespace phub::data {
 
@@ -35,5 +42,16 @@ class PeerLinks {
   // What messages call the member: "worker 2 (10.0.0.3:40000)".
   virtual std::string name(std::uint32_t member) const = 0;
 };
+
+// What links are made of.
+struct LinkParts {
+  const client::PeerGroup& group;
+  Holder& holder;                   // outlives the links, and is stopped before they go
+  std::uint32_t readers = 1;        // threads that ask at the same time; at most kRequestsMax
+  std::uint32_t largest_bytes = 0;  // of an answer
+  std::function<void(std::string_view)> note = {};  // by any thread, one at a time; may be empty
+};
+// Connects to the other members. One that cannot be reached counts as gone.
+using ConnectPeers = std::function<Result<std::unique_ptr<PeerLinks>>(const LinkParts& parts)>;
 
 }  // namespace phub::data

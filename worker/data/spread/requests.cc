@@ -32,8 +32,10 @@ std::optional<std::uint32_t> Requests::begin(std::uint32_t member, std::uint64_t
   }
   found->state = State::kAsked;
   found->is_left = false;
-  // A number comes again only after 2^32 requests.
-  found->number += static_cast<std::uint32_t>(slots_.size());
+  // A number comes again only when nearly 2^32 others have been used.
+  const auto count = static_cast<std::uint32_t>(slots_.size());
+  found->number =
+      found->number > UINT32_MAX - count ? found->number % count : found->number + count;
   found->member = member;
   found->request = {.sample = sample, .largest_bytes = largest_bytes_};
   return found->number;

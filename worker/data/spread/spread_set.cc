@@ -11,6 +11,15 @@ namespace {
 
 constexpr std::uint32_t kLoadersMax = 8;
 
+SpreadOptions with_quiet(SpreadOptions options, std::shared_ptr<std::atomic<bool>> is_quiet) {
+  if (!options.note) return options;
+  options.note = [note = std::move(options.note),
+                  is_quiet = std::move(is_quiet)](std::string_view text) {
+    if (!is_quiet->load()) note(text);
+  };
+  return options;
+}
+
 }  // namespace
 
 std::uint64_t receipt_hash(std::uint64_t sample, std::span<const std::uint8_t> bytes) {
@@ -19,8 +28,18 @@ std::uint64_t receipt_hash(std::uint64_t sample, std::span<const std::uint8_t> b
 
 Result<std::unique_ptr<SpreadSet>> SpreadSet::create(std::unique_ptr<SampleSet> source,
                                                      const SpreadOptions& options) {
+  PHUB_RETURN_IF_ERROR(share_memory({.bytes = options.memory_bytes,
+                                     .samples = source->samples(),
+                                     .members = std::max(1U, options.members),
+                                     .readers = std::max(1U, options.readers)})
+                           .error());
   return std::unique_ptr<SpreadSet>(new SpreadSet(std::move(source), options));
 }
+
+SpreadSet::SpreadSet(std::unique_ptr<SampleSet> source, SpreadOptions options)
+    : source_(std::move(source)),
+      is_quiet_(std::make_shared<std::atomic<bool>>(false)),
+      options_(with_quiet(std::move(options), is_quiet_)) {}
 
 SpreadSet::~SpreadSet() {
   // Answers go through the links, and come from the loaders.
@@ -105,8 +124,8 @@ void SpreadSet::note_once(std::uint32_t member, PeerAnswer::Outcome outcome,
   switch (outcome) {
     case PeerAnswer::Outcome::kNotHeld:
       return options_.note(name +
-                           " has not all of its samples in memory; the others are read from "
-                           "data.path: raise its data.spread.memory_mib");
+                           " has not all of its samples in memory: its data.spread.memory_mib is "
+                           "full, or a sample is damaged; these are read from data.path");
     case PeerAnswer::Outcome::kTooLarge:
       return options_.note(name + " has samples of more than " + std::to_string(largest_bytes_) +
                            " bytes, which is what an answer may have here; they are read from "

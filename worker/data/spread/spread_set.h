@@ -26,7 +26,8 @@ namespace phub::data {
 
 struct SpreadOptions {
   std::uint64_t memory_bytes = 0;
-  std::uint32_t readers = 1;                        // threads that read at the same time
+  std::uint32_t members = 1;  // as far as it is known before the job is joined
+  std::uint32_t readers = 1;  // threads that read at the same time
   std::function<void(std::string_view)> note = {};  // by any thread, one at a time; may be empty
 };
 
@@ -49,7 +50,7 @@ class SpreadSet final : public SampleSet {
   using MakeLinks = std::function<Result<std::unique_ptr<PeerLinks>>(Holder& holder,
                                                                      std::uint32_t largest_bytes)>;
 
-  // Errors: kInvalidArgument, even one member would not do with that memory.
+  // Errors: kInvalidArgument, the memory does not do.
   static Result<std::unique_ptr<SpreadSet>> create(std::unique_ptr<SampleSet> source,
                                                    const SpreadOptions& options);
   ~SpreadSet() override;
@@ -63,6 +64,8 @@ class SpreadSet final : public SampleSet {
   std::uint16_t label(std::uint64_t sample) const override { return source_->label(sample); }
   std::string name(std::uint64_t sample) const override { return source_->name(sample); }
   std::uint64_t index_bytes() const override { return source_->index_bytes(); }
+  std::uint64_t fingerprint() const override { return source_->fingerprint(); }
+  ReadCounts reads() const override { return source_->reads(); }
 
   // REQUIRES, of both: begin succeeded. Errors: those of the source.
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
@@ -71,17 +74,22 @@ class SpreadSet final : public SampleSet {
                                                 std::vector<std::uint8_t>& buffer,
                                                 Receipt& receipt) const override;
 
+  // From now on nothing is noted: the training is over, and the other members go.
+  void be_quiet() { is_quiet_->store(true); }
+  // Notes what is of this set; by any thread.
+  const std::function<void(std::string_view)>& note() const { return options_.note; }
+
   SpreadCounts counts() const;
   const Holder& holder() const { return *holder_; }
 
  private:
-  SpreadSet(std::unique_ptr<SampleSet> source, SpreadOptions options)
-      : source_(std::move(source)), options_(std::move(options)) {}
+  SpreadSet(std::unique_ptr<SampleSet> source, SpreadOptions options);
   // From another member. False: it has not come from there.
   bool ask(std::uint64_t sample, std::vector<std::uint8_t>& buffer) const;
   void note_once(std::uint32_t member, PeerAnswer::Outcome outcome, const std::string& why) const;
 
   const std::unique_ptr<SampleSet> source_;
+  const std::shared_ptr<std::atomic<bool>> is_quiet_;
   const SpreadOptions options_;
   std::unique_ptr<Holder> holder_;
   std::unique_ptr<PeerLinks> links_;  // null: one member

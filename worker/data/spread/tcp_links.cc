@@ -18,8 +18,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::chrono::milliseconds kSleepMax{1'000};
-// Tables and queues of the links to a member, beside the buffers that are named.
-constexpr std::uint64_t kTableBytes = 4096;
 
 const char* words_of(Loss loss) {
   switch (loss) {
@@ -36,31 +34,30 @@ const char* words_of(Loss loss) {
   }
 }
 
-std::uint32_t peers_of(const TcpLinkOptions& options) {
-  return static_cast<std::uint32_t>(2 * (options.group.peers.size() - 1));
+std::uint32_t connections_of(const client::PeerGroup& group) {
+  return static_cast<std::uint32_t>(2 * (group.peers.size() - 1));
 }
 
 }  // namespace
 
-std::uint64_t TcpLinks::link_bytes(std::uint32_t readers, bool encrypts) {
-  const std::uint64_t sealed = encrypts ? 2 * transport::SealedStream::buffer_bytes() : 0;
-  return sealed + kTableBytes + std::uint64_t{readers} * 2 * sizeof(PeerRequest);
-}
+TcpLinks::TcpLinks(const LinkParts& parts, const TcpLinkOptions& options)
+    : group_(parts.group),
+      options_(options),
+      note_(parts.note),
+      readers_(parts.readers),
+      holder_(parts.holder),
+      requests_(parts.holder.members(), parts.readers, parts.largest_bytes),
+      answers_(parts.holder),
+      connections_(connections_of(parts.group)),
+      members_(parts.holder.members()) {}
 
-TcpLinks::TcpLinks(const TcpLinkOptions& options, Holder& holder)
-    : options_(options),
-      holder_(holder),
-      requests_(holder.members(), options.readers, options.largest_bytes),
-      answers_(holder),
-      connections_(peers_of(options)),
-      members_(holder.members()) {}
-
-Result<std::unique_ptr<TcpLinks>> TcpLinks::create(const TcpLinkOptions& options,
-                                                   PeerListener listener, Holder& holder) {
-  std::unique_ptr<TcpLinks> links(new TcpLinks(options, holder));
+Result<std::unique_ptr<TcpLinks>> TcpLinks::create(const LinkParts& parts,
+                                                   const TcpLinkOptions& options,
+                                                   PeerListener listener) {
+  std::unique_ptr<TcpLinks> links(new TcpLinks(parts, options));
   PHUB_ASSIGN_OR_RETURN(links->endpoint_,
                         transport::TcpEndpoint::create(
-                            {.max_peers = peers_of(options),
+                            {.max_peers = connections_of(parts.group),
                              .max_write_bytes = static_cast<std::uint32_t>(kMaxSampleBytes)},
                             *links));
   links->endpoint_->send_checksums(links->answers_);
@@ -77,7 +74,7 @@ Result<std::unique_ptr<TcpLinks>> TcpLinks::create(const TcpLinkOptions& options
     });
   };
   PHUB_ASSIGN_OR_RETURN(
-      links->door_, PeerDoor::open(std::move(listener), options.group, options.set_up, on_arrival));
+      links->door_, PeerDoor::open(std::move(listener), parts.group, options.set_up, on_arrival));
   try {
     links->thread_ = std::jthread([raw](const std::stop_token& stop) { raw->run(stop); });
   } catch (const std::system_error& error) {
@@ -97,7 +94,7 @@ TcpLinks::~TcpLinks() {
 
 // Each begins with the member after itself, so that not all call the same one.
 void TcpLinks::call_all() {
-  const client::PeerGroup& group = options_.group;
+  const client::PeerGroup& group = group_;
   const auto count = static_cast<std::uint32_t>(group.peers.size());
   const auto end = Clock::now() + options_.set_up;
   for (std::uint32_t step = 1; step < count; ++step) {
@@ -114,7 +111,7 @@ void TcpLinks::call_all() {
     auto stream = client::open_tcp({.joined = &place,
                                     .core = member,
                                     .timeout = std::max(left, std::chrono::milliseconds(1)),
-                                    .stream = options_.readers});
+                                    .stream = readers_});
     if (!stream) {
       requests_.mark_gone(member, stream.error().message());
       continue;
@@ -125,7 +122,7 @@ void TcpLinks::call_all() {
 }
 
 std::string TcpLinks::name(std::uint32_t member) const {
-  const client::PeerPlace& place = options_.group.peers[member];
+  const client::PeerPlace& place = group_.peers[member];
   return "worker " + std::to_string(place.worker) + " (" + place.host + " port " +
          std::to_string(place.port) + ")";
 }
@@ -254,9 +251,9 @@ void TcpLinks::close(PeerId peer, const std::string& why, bool is_harmless) {
     peers.unsent.clear();
     return requests_.end(connection.member, why);
   }
-  if (!is_harmless && options_.note) {
-    options_.note("data.spread: " + name(connection.member) +
-                  " gets no more samples of this worker: " + why);
+  if (!is_harmless && note_) {
+    note_("data.spread: " + name(connection.member) +
+          " gets no more samples of this worker: " + why);
   }
   endpoint_->remove(peer);
   peers.answers.reset();

@@ -30,23 +30,16 @@
 namespace phub::data {
 
 struct TcpLinkOptions {
-  client::PeerGroup group{};
-  std::uint32_t readers = 1;        // threads that ask at the same time; at most kRequestsMax
-  std::uint32_t largest_bytes = 0;  // of an answer
-  std::chrono::milliseconds set_up{30'000};         // how long the others may take to connect
-  std::chrono::milliseconds patience{30'000};       // how long an answer may take
-  std::function<void(std::string_view)> note = {};  // by any thread, one at a time; may be empty
+  std::chrono::milliseconds set_up{30'000};    // how long the others may take to connect
+  std::chrono::milliseconds patience{30'000};  // how long an answer may take
 };
 
 class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
  public:
-  // The memory that the links to another member take.
-  static std::uint64_t link_bytes(std::uint32_t readers, bool encrypts);
-
-  // Connects to the other members. One that cannot be reached counts as gone. `holder` outlives
-  // the links, and is stopped before they go. Errors: there is no descriptor or thread left.
-  static Result<std::unique_ptr<TcpLinks>> create(const TcpLinkOptions& options,
-                                                  PeerListener listener, Holder& holder);
+  // Connects to the other members. Errors: there is no descriptor or thread left.
+  static Result<std::unique_ptr<TcpLinks>> create(const LinkParts& parts,
+                                                  const TcpLinkOptions& options,
+                                                  PeerListener listener);
   ~TcpLinks() override;
 
   PeerAnswer ask(std::uint32_t member, std::uint64_t sample,
@@ -63,7 +56,7 @@ class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
   };
   using Order = std::function<void()>;
 
-  TcpLinks(const TcpLinkOptions& options, Holder& holder);
+  TcpLinks(const LinkParts& parts, const TcpLinkOptions& options);
   void call_all();
   void run(const std::stop_token& stop);
   // Has the links' thread do it. Any thread.
@@ -82,7 +75,10 @@ class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
                              std::uint32_t checksum) override;
   void release(transport::PeerId /*peer*/, std::byte* /*data*/) override {}
 
+  const client::PeerGroup group_;
   const TcpLinkOptions options_;
+  const std::function<void(std::string_view)> note_;
+  const std::uint32_t readers_;
   Holder& holder_;
   Requests requests_;
   Answers answers_;

@@ -43,6 +43,7 @@ struct ExchangeFacts {
   // Steps whose gradients are in what initialise brings: of a job restored from a snapshot.
   std::uint64_t steps_before = 0;
   SampleLedger samples_before = {};  // what these steps used, if it is known
+  client::PeerGroup peers = {};      // workers that listen for each other, where this one does
 };
 
 class GradientExchange : public TrainingEnd {

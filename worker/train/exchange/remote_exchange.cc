@@ -37,7 +37,8 @@ ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
           .state_at = state_arrays(options.job.rule) > 0 ? StateAt::kServers : StateAt::kNowhere,
           .rule = options.job.rule,
           .steps_before = client.rounds_before(),
-          .samples_before = client.samples_before()};
+          .samples_before = client.samples_before(),
+          .peers = client.peers()};
 }
 
 class RemoteExchange : public GradientExchange {

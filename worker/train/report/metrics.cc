@@ -1,5 +1,7 @@
 #include "worker/train/report/metrics.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "common/base/whole_file.h"
@@ -66,6 +68,20 @@ void Metrics::epoch(const EpochReport& report) {
                      {"memory", report.reads.memory}};
   }
   file_ << line << std::endl;
+}
+
+void Metrics::samples(const data::EpochDeliveries& epoch, const data::SpreadCounts& counts) {
+  // As text: numbers of JSON are exact to 2^53.
+  file_ << Json{{"event", "samples"},
+                {"epoch", epoch.epoch},
+                {"whole", epoch.is_whole},
+                {"sum", fmt::format("{:016x}", epoch.sum)},
+                {"own", epoch.own},
+                {"peer", epoch.peer},
+                {"source", epoch.source},
+                {"source_samples", counts.read.samples},
+                {"source_bytes", counts.read.bytes}}
+        << std::endl;
 }
 
 Status Metrics::close(const ExchangeStatistics& statistics) {

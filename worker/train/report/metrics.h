@@ -1,4 +1,4 @@
-// Metrics as JSON lines: one object a line, with a field "event": start, step, epoch, end.
+// Metrics as JSON lines: one object a line, with a field "event": start, step, epoch, samples, end.
 //
 // Owned and called by the trainer's thread. A failed write is reported once, by close().
 #pragma once
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/data/feed/deliveries.h"
+#include "worker/data/spread/spread_set.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/observer.h"
 #include "worker/train/report/predicted_encoding.h"
@@ -39,6 +41,8 @@ class Metrics {
   void start(const RunDescription& run);
   void step(const StepReport& report);
   void epoch(const EpochReport& report);
+  // With data.spread: what this worker was given in an epoch, and what has been read so far.
+  void samples(const data::EpochDeliveries& epoch, const data::SpreadCounts& counts);
   Status close(const ExchangeStatistics& statistics);
 
  private:

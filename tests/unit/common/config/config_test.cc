@@ -143,6 +143,14 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
        "data pack"},
       {"data { format: \"packed\" path: \"s3://b\" }",
        "w.textproto:1:25: data.path: is a URL of scheme", "http or https"},
+      {"data { path: \"x\" spread { memory_mib: 9 } }",
+       "w.textproto:1:18: data.spread:", "encoded images"},
+      {"data { format: \"folder\" path: \"x\" spread {} }",
+       "w.textproto: data.spread.memory_mib: 0", "holds no sample"},
+      {"data { format: \"folder\" path: \"x\" spread { memory_mib: 9 address: \"here\" } }",
+       "w.textproto:1:58: data.spread.address", "host:port"},
+      {"data { format: \"folder\" path: \"x\" cache { memory_mib: 9 } spread { memory_mib: 9 } }",
+       "data.spread.memory_mib", "data.cache.memory_mib"},
       {"data { format: \"synthetic\" synthetic_images: 0 }", "w.textproto:1:28: data.synth", "0"},
   };
   for (const WrongField& c : cases) {

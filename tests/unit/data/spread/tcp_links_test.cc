@@ -38,18 +38,17 @@ std::unique_ptr<SpreadSet> begin_member(Store& store, const client::PeerGroup& g
   PHUB_CHECK(set.has_value(), "a set");
   const auto make = [&](Holder& holder, std::uint32_t largest) {
     auto links = TcpLinks::create({.group = group,
+                                   .holder = holder,
                                    .readers = 4,
                                    .largest_bytes = std::min(largest, 1000U),
-                                   .set_up = set_up,
-                                   .patience = patience,
                                    .note = notes.note()},
-                                  std::move(listener), holder);
+                                  {.set_up = set_up, .patience = patience}, std::move(listener));
     PHUB_CHECK(links.has_value(), "links");
     return Result<std::unique_ptr<PeerLinks>>(std::move(*links));
   };
   const SpreadPlace place{.self = group.own,
                           .members = static_cast<std::uint32_t>(group.peers.size()),
-                          .link_bytes = TcpLinks::link_bytes(4, group.encrypts)};
+                          .link_bytes = link_bytes(4, group.encrypts)};
   const Status begun = (*set)->begin(place, make);
   PHUB_CHECK(begun.ok(), begun.message());
   return std::move(*set);
