@@ -25,7 +25,7 @@ class RawStream {
  public:
   explicit RawStream(transport::TcpStream stream) : socket_(std::move(stream.socket)) {
     const int flags = ::fcntl(socket_.get(), F_GETFL);
-    REQUIRE(::fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK) == 0);
+    PHUB_CHECK(::fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK) == 0, "a socket");
     transport::set_timeout(socket_.get(), kLongEnough);
   }
 

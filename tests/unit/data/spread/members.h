@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -39,11 +40,12 @@ inline std::uint64_t whole_sum() {
 
 // What members share: a store that counts.
 struct Store {
-  explicit Store(std::uint64_t samples) : reads(samples) {}
+  explicit Store(std::uint64_t samples, std::uint64_t damaged_sample = ~std::uint64_t{0})
+      : damaged(damaged_sample), reads(samples) {}
 
+  const std::uint64_t damaged;          // cannot be read
   std::vector<std::atomic<int>> reads;  // of each sample
   std::atomic<std::uint64_t> bytes{0};
-  std::uint64_t damaged = ~std::uint64_t{0};
 
   int most_reads() const {
     int most = 0;
@@ -86,7 +88,7 @@ class NearLinks final : public PeerLinks {
   struct Other {
     Holder* holder = nullptr;
     std::atomic<Manner> manner{Manner::kHonest};
-    std::atomic<int> asked{0}, dropped{0};
+    std::atomic<int> dropped{0};  // by others
   };
 
   NearLinks(std::vector<std::unique_ptr<Other>>& others, std::uint32_t largest)
@@ -96,7 +98,11 @@ class NearLinks final : public PeerLinks {
                  std::vector<std::uint8_t>& buffer) override {
     using Outcome = PeerAnswer::Outcome;
     Other& other = *others_[member];
-    ++other.asked;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto dropped = dropped_.find(member);
+      if (dropped != dropped_.end()) return {.outcome = Outcome::kGone, .why = dropped->second};
+    }
     const Manner manner = other.manner;
     if (manner == Manner::kDead) return {.outcome = Outcome::kGone, .why = "it has closed"};
     if (manner == Manner::kRefuses) return {.outcome = Outcome::kNotHeld};
@@ -113,9 +119,10 @@ class NearLinks final : public PeerLinks {
     if (manner == Manner::kForges) buffer.front() ^= 1U;
     return {.outcome = Outcome::kBytes, .checksum = held->checksum};
   }
-  void drop(std::uint32_t member, const std::string&) override {
+  void drop(std::uint32_t member, const std::string& why) override {
+    const std::lock_guard lock(mutex_);
+    dropped_.emplace(member, why);
     ++others_[member]->dropped;
-    others_[member]->manner = Manner::kDead;
   }
   std::string name(std::uint32_t member) const override {
     return "worker " + std::to_string(member);
@@ -124,6 +131,8 @@ class NearLinks final : public PeerLinks {
  private:
   std::vector<std::unique_ptr<Other>>& others_;
   const std::uint32_t largest_;
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::string> dropped_;  // why
 };
 
 class Notes {

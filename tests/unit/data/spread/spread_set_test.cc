@@ -17,8 +17,9 @@ struct Counts {
 
 class Members {
  public:
-  Members(std::uint32_t count, std::uint64_t memory, std::uint32_t readers = 3)
-      : store(kSamples), notes(count) {
+  Members(std::uint32_t count, std::uint64_t memory, std::uint32_t readers = 3,
+          std::uint64_t damaged = ~std::uint64_t{0})
+      : store(kSamples, damaged), notes(count) {
     for (std::uint32_t i = 0; i < count; ++i) others_.push_back(std::make_unique<Other>());
     for (std::uint32_t i = 0; i < count; ++i) {
       auto set =
@@ -184,8 +185,7 @@ TEST_CASE("What does not fit into the memory is read from the source each time, 
 }
 
 TEST_CASE("A damaged sample is the source's error at every member, and nobody waits for it") {
-  Members members(3, kPlenty);
-  members.store.damaged = 4;
+  Members members(3, kPlenty, 3, 4);
   members.run(0);
   std::vector<std::uint8_t> buffer;
   for (const auto& set : members.sets) {
