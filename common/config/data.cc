@@ -79,9 +79,10 @@ void check_spread(const DataConfig& data, ConfigCheck& check) {
   spread.require(data.spread().memory_mib() > 0, "memory_mib",
                  "0 holds no sample: give what this worker may have for its part of the set");
   if (!data.spread().address().empty()) spread.address("address", data.spread().address(), 0);
-  spread.require(data.cache().memory_mib() == 0, "memory_mib",
-                 "does not go with data.cache.memory_mib: decoded images are not counted among what "
-                 "workers give each other; remove one of them");
+  spread.require(
+      data.cache().memory_mib() == 0, "memory_mib",
+      "does not go with data.cache.memory_mib: decoded images are not counted among what "
+      "workers give each other; remove one of them");
 }
 
 }  // namespace

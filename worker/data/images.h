@@ -13,8 +13,8 @@
 
 #include "common/base/status.h"
 #include "common/samples/random.h"
+#include "worker/data/formats/read_counts.h"
 #include "worker/data/formats/sample_set.h"
-#include "worker/data/read_counts.h"
 
 namespace phub::data {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/data/read_counts.h"
+#include "worker/data/formats/read_counts.h"
 
 namespace phub::data {
 

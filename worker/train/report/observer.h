@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "common/base/status.h"
-#include "worker/data/read_counts.h"
+#include "worker/data/formats/read_counts.h"
 
 namespace phub::train {
 
