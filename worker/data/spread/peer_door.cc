@@ -31,6 +31,7 @@ using transport::VerdictCode;
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeMax{5'000};
+constexpr int kPauseMs = 50;
 
 Status listen_error(const std::string& address, const char* why) {
   return {Code::kInvalidArgument, "data.spread.address: cannot listen on " + address + " (" + why +
@@ -140,7 +141,12 @@ void PeerDoor::run() {
 
 void PeerDoor::accept_one() {
   UniqueFd socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return;
+  if (!socket) {
+    // Without a descriptor the caller goes on waiting, and so does this.
+    pollfd wake{wake_.get(), POLLIN, 0};
+    if (errno == EMFILE || errno == ENFILE) ::poll(&wake, 1, kPauseMs);
+    return;
+  }
   Caller* place = callers_.data();
   for (Caller& caller : callers_) {
     if (!caller.socket) {

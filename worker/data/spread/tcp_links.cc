@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <system_error>
 #include <utility>
 
@@ -13,11 +14,11 @@ using transport::Completion;
 using transport::CompletionKind;
 using transport::Loss;
 using transport::PeerId;
-using Clock = std::chrono::steady_clock;
-
 namespace {
 
 constexpr std::chrono::milliseconds kSleepMax{1'000};
+constexpr std::uint32_t kCallsAtOnce = 8;
+constexpr std::chrono::milliseconds kLeastCall{1'000};  // also for the last of many members
 
 const char* words_of(Loss loss) {
   switch (loss) {
@@ -92,33 +93,43 @@ TcpLinks::~TcpLinks() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Each begins with the member after itself, so that not all call the same one.
+// Several at a time: one that does not answer takes all of its time.
 void TcpLinks::call_all() {
-  const client::PeerGroup& group = group_;
-  const auto count = static_cast<std::uint32_t>(group.peers.size());
+  const auto count = static_cast<std::uint32_t>(group_.peers.size());
   const auto end = Clock::now() + options_.set_up;
-  for (std::uint32_t step = 1; step < count; ++step) {
-    const std::uint32_t member = (group.own + step) % count;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    client::JoinInfo place;
-    place.job_id = group.job_id;
-    place.epoch = group.epoch;
-    place.seat = group.own;
-    place.secret = group.key;
-    place.host = group.peers[member].host;
-    place.tcp_port = group.peers[member].port;
-    place.encrypts_data = group.encrypts;
-    auto stream = client::open_tcp({.joined = &place,
-                                    .core = member,
-                                    .timeout = std::max(left, std::chrono::milliseconds(1)),
-                                    .stream = readers_});
-    if (!stream) {
-      requests_.mark_gone(member, stream.error().message());
-      continue;
+  std::atomic<std::uint32_t> next{1};
+  // Each begins with the member after itself, so that not all call the same one.
+  const auto work = [&] {
+    for (std::uint32_t step = next++; step < count; step = next++) {
+      call((group_.own + step) % count, end);
     }
-    const auto shared = std::make_shared<transport::TcpStream>(std::move(*stream));
-    give([this, member, shared] { add(member, Connection::Use::kRequests, std::move(*shared)); });
+  };
+  std::vector<std::jthread> others;
+  try {
+    while (others.size() + 1 < std::min(count - 1, kCallsAtOnce)) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // There can be no more threads. Those that there are do it.
   }
+  work();
+}
+
+void TcpLinks::call(std::uint32_t member, Clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+  client::JoinInfo place;
+  place.job_id = group_.job_id;
+  place.epoch = group_.epoch;
+  place.seat = group_.own;
+  place.secret = group_.key;
+  place.host = group_.peers[member].host;
+  place.tcp_port = group_.peers[member].port;
+  place.encrypts_data = group_.encrypts;
+  auto stream = client::open_tcp({.joined = &place,
+                                  .core = member,
+                                  .timeout = std::max(left, kLeastCall),
+                                  .stream = readers_});
+  if (!stream) return requests_.mark_gone(member, stream.error().message());
+  const auto shared = std::make_shared<transport::TcpStream>(std::move(*stream));
+  give([this, member, shared] { add(member, Connection::Use::kRequests, std::move(*shared)); });
 }
 
 std::string TcpLinks::name(std::uint32_t member) const {

@@ -55,9 +55,11 @@ class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
     std::uint32_t member = 0;
   };
   using Order = std::function<void()>;
+  using Clock = std::chrono::steady_clock;
 
   TcpLinks(const LinkParts& parts, const TcpLinkOptions& options);
   void call_all();
+  void call(std::uint32_t member, Clock::time_point end);
   void run(const std::stop_token& stop);
   // Has the links' thread do it. Any thread.
   void give(Order order);
