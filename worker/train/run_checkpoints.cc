@@ -28,6 +28,13 @@ RunPosition position_of(const SessionOptions& options, const Trainer& trainer,
   return position;
 }
 
+// What is not saved is lost, whatever kept it from being saved. An end of the job is told as it is.
+Status as_loss(const Status& status) {
+  const Code code = status.code();
+  if (status.ok() || code == Code::kAborted || code == Code::kUnavailable) return status;
+  return {Code::kDataLoss, status.message()};
+}
+
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const SessionOptions& options, const RunParts& parts,
@@ -46,8 +53,10 @@ bool RunCheckpoints::are_written() const {
 Status RunCheckpoints::write(std::uint64_t next_step) {
   const std::pair now(next_step, are_written());
   if (options_.checkpoint.path.empty() || written_ == now) return {};
-  if (!written_ || written_->first != next_step) PHUB_RETURN_IF_ERROR(residuals_.save(next_step));
-  if (now.second) PHUB_RETURN_IF_ERROR(write_model(next_step));
+  if (!written_ || written_->first != next_step) {
+    PHUB_RETURN_IF_ERROR(as_loss(residuals_.save(next_step)));
+  }
+  if (now.second) PHUB_RETURN_IF_ERROR(as_loss(write_model(next_step)));
   written_ = now;
   return {};
 }
@@ -57,8 +66,8 @@ Status RunCheckpoints::judge(double test_accuracy) {
   best_ = test_accuracy;
   RunPosition position = position_of(options_, parts_.trainer, parts_.trainer.next_step());
   position.test_accuracy = test_accuracy;
-  return save_checkpoint(best_path(options_.checkpoint.path), parts_.network, parts_.exchange,
-                         position);
+  return as_loss(save_checkpoint(best_path(options_.checkpoint.path), parts_.network,
+                                 parts_.exchange, position));
 }
 
 // A snapshot that fails costs itself, not the training. The checkpoint is written all the same, but

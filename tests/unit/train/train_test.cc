@@ -263,6 +263,30 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
   REQUIRE(result.error().message().find(expected) != std::string::npos);
 }
 
+// Whoever asks a worker to stop just then must not be told that all is well.
+TEST_CASE("A checkpoint that cannot be written within a training is a loss, as at its end") {
+  const TemporaryDirectory directory;
+  SessionOptions options = testing::small_session();
+  const auto folder = directory.path / "models";
+  std::filesystem::create_directory(folder);
+  options.checkpoint.path = folder / "model";
+  SECTION("of some steps") { options.checkpoint.every_steps = 1; }
+  SECTION("of an epoch") {}
+  SECTION("of the best model") { options.checkpoint.best = true; }
+  const auto result = run_session(
+      options,
+      [](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<GradientExchange>> {
+        return make_local_exchange(keys, RuleKind::kSgd, {}, {});
+      },
+      [&] {
+        std::filesystem::remove_all(folder);
+        return false;
+      });
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code() == Code::kDataLoss);
+  CHECK_THAT(result.error().message(), Catch::Contains("models"));
+}
+
 // A local exchange that says it was restored from a snapshot.
 class Restored final : public testing::OverLocal {
  public:
