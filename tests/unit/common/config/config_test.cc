@@ -150,7 +150,7 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
       {"data { format: \"folder\" path: \"x\" spread { memory_mib: 9 address: \"here\" } }",
        "w.textproto:1:58: data.spread.address", "host:port"},
       {"data { format: \"folder\" path: \"x\" cache { memory_mib: 9 } spread { memory_mib: 9 } }",
-       "data.spread.memory_mib", "data.cache.memory_mib"},
+       "w.textproto:1:68: data.spread.memory_mib", "data.cache.memory_mib"},
       {"data { format: \"synthetic\" synthetic_images: 0 }", "w.textproto:1:28: data.synth", "0"},
   };
   for (const WrongField& c : cases) {
