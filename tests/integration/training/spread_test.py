@@ -14,6 +14,7 @@ import zlib
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 from processes import DEADLINE, Server, run, temporary_folder, until  # noqa: E402
+from racks import RacksTest  # noqa: E402
 
 CLASSES, IMAGES = 3, 20  # images of each class: 60 make 4 steps of 15 an epoch
 WORKERS, EPOCHS = 3, 4
@@ -21,7 +22,7 @@ CONFIG = """
 job: "spread" workers: 3
 model { file: "net.textproto" }
 data { format: "packed" path: "packed" threads: 2 %(spread)s }
-optimizer { rule: "momentum" learning_rate: 0.05 }
+optimizer { rule: "%(rule)s" learning_rate: 0.05 }
 train { batch: 5 epochs: %(epochs)d threads: 1 evaluate: false checkpoint: "%(name)s.safetensors" }
 %(more)s
 """
@@ -47,22 +48,35 @@ def png(label, number):
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
+def make_set(folder):
+    """A network's description and a packed set; the bytes of the training images."""
+    (folder / "net.textproto").write_text(NETWORK)
+    of_training = 0
+    for split, images in (("train", IMAGES), ("test", 2)):
+        for label in range(CLASSES):
+            place = folder / "pictures" / split / f"class{label}"
+            place.mkdir(parents=True)
+            for number in range(images):
+                image = png(label, number)
+                (place / f"{number:03}.png").write_bytes(image)
+                of_training += len(image) if split == "train" else 0
+    subprocess.run([processes.BIN / "phub-worker", "data", "pack", "pictures", "packed"], cwd=folder,
+                   capture_output=True, timeout=DEADLINE, check=True)
+    return of_training
+
+
+def lines_of(path):
+    """The epochs that a worker has told of."""
+    if not path.exists():
+        return []
+    lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [line for line in lines if line["event"] == "samples"]
+
+
 class Spread(unittest.TestCase):
     def setUp(self):
         self.folder = temporary_folder(self)
-        (self.folder / "net.textproto").write_text(NETWORK)
-        self.bytes = 0  # of the training images
-        for split, images in (("train", IMAGES), ("test", 2)):
-            for label in range(CLASSES):
-                place = self.folder / "pictures" / split / f"class{label}"
-                place.mkdir(parents=True)
-                for number in range(images):
-                    image = png(label, number)
-                    (place / f"{number:03}.png").write_bytes(image)
-                    self.bytes += len(image) if split == "train" else 0
-        packed = subprocess.run([processes.BIN / "phub-worker", "data", "pack", "pictures", "packed"],
-                                cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE)
-        self.assertEqual(packed.returncode, 0, packed.stderr)
+        self.bytes = make_set(self.folder)
         self.workers = []
         self.addCleanup(self.end)
 
@@ -72,9 +86,9 @@ class Spread(unittest.TestCase):
                 worker.kill()
             worker.communicate()
 
-    def config(self, name, spread="", epochs=EPOCHS, more=""):
+    def config(self, name, spread="", epochs=EPOCHS, more="", rule="momentum"):
         path = self.folder / f"{name}.textproto"
-        path.write_text(CONFIG % {"name": name, "spread": spread, "epochs": epochs, "more": more})
+        path.write_text(CONFIG % {"name": name, "spread": spread, "epochs": epochs, "more": more, "rule": rule})
         return path
 
     def server(self, *more):
@@ -97,10 +111,7 @@ class Spread(unittest.TestCase):
         return said
 
     def lines(self, name, index):
-        """The epochs that a worker has told of."""
-        text = (self.folder / f"{name}-{index}.jsonl").read_text()
-        lines = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        return [line for line in lines if line["event"] == "samples"]
+        return lines_of(self.folder / f"{name}-{index}.jsonl")
 
     def model(self, name):
         return (self.folder / f"{name}.safetensors").read_bytes()
@@ -142,6 +153,29 @@ class Spread(unittest.TestCase):
         last = [each[-1] for each in self.check_epochs("sealed")]
         self.assertEqual(sum(line["source_bytes"] for line in last), self.bytes)
 
+    def test_a_run_that_stops_within_an_epoch_goes_on_as_if_it_had_not(self):
+        self.train(self.server(), self.config("whole", "spread { memory_mib: 4 }", rule="sgd"))
+        server = self.server()
+        self.train(server, self.config("half", "spread { memory_mib: 4 }", rule="sgd"), "--max-steps", "6")
+        rest = [line["whole"] for line in self.lines("half", 0)]
+        self.assertEqual(rest, [True, False])
+        config = self.config("half", "spread { memory_mib: 4 }", rule="sgd")
+        self.train(server, config, "--resume", self.folder / "half.safetensors")
+        # The lines of the first part stay.
+        self.assertEqual([line["whole"] for line in self.lines("half", 0)], [True, False, False, True, True])
+        self.assertEqual(self.model("half"), self.model("whole"))
+
+    def test_when_all_stop_as_planned_nobody_misses_another(self):
+        server = self.server()
+        config = self.config("planned", "spread { memory_mib: 4 }", epochs=100000)
+        self.launch(server, config)
+        until(lambda: all(len(self.lines("planned", index)) > 2 for index in range(WORKERS)), "all train")
+        self.workers[1].send_signal(signal.SIGTERM)
+        for worker in self.workers:
+            error = worker.communicate(timeout=DEADLINE)[1]
+            self.assertEqual(worker.returncode, 0, error)
+            self.assertNotIn("data.spread", error)
+
     def test_a_worker_alone_has_a_cache(self):
         config = self.config("cache", "spread { memory_mib: 4 }", more="").read_text().replace("workers: 3", "workers: 1")
         (self.folder / "cache.textproto").write_text(config)
@@ -181,8 +215,7 @@ class Spread(unittest.TestCase):
         self.launch(server, config)
 
         def epochs(index):
-            path = self.folder / f"quorum-{index}.jsonl"
-            return len(self.lines("quorum", index)) if path.exists() else 0
+            return len(self.lines("quorum", index))
 
         until(lambda: all(epochs(index) > 2 for index in range(WORKERS)), "all train")
         self.workers[2].kill()
@@ -200,6 +233,30 @@ class Spread(unittest.TestCase):
             self.assertEqual(worker.returncode, 0, error)
             self.assertIn("data.spread: worker 2 (127.0.0.1 port ", error)
             self.assertEqual(error.count("is asked for no more samples"), 1)
+
+
+class SpreadRacks(RacksTest):
+    def test_each_rack_reads_the_set_once(self):
+        of_training = make_set(self.folder)
+        self.start_racks("ab")
+        config = self.folder / "racks.textproto"
+        text = CONFIG % {"name": "racks", "spread": "spread { memory_mib: 4 }", "epochs": EPOCHS, "rule": "momentum",
+                         "more": ""}
+        config.write_text(text.replace("workers: 3", "workers: 4"))
+        self.workers = [subprocess.Popen(
+            [processes.BIN / "phub-worker", "train", config, "--server", self.addresses["ab"[index // 2]][0],
+             "--index", str(index), "--racks", "a:2,b:2", "--metrics", f"racks-{index}.jsonl"],
+            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for index in range(4)]
+        for worker in self.workers:
+            error = worker.communicate(timeout=DEADLINE)[1]
+            self.assertEqual(worker.returncode, 0, error)
+            self.assertNotIn("data.spread", error)
+        lines = [lines_of(self.folder / f"racks-{index}.jsonl") for index in range(4)]
+        self.assertEqual([sum(each[-1]["source_bytes"] for each in lines[first:first + 2]) for first in (0, 2)],
+                         [of_training, of_training])
+        sums = {sum(int(each[epoch]["sum"], 16) for each in lines) % 2 ** 64 for epoch in range(EPOCHS)}
+        self.assertEqual(len(sums), 1)
+        self.assertTrue(all(line["peer"] > 0 and line["source"] == 0 for each in lines for line in each))
 
 
 if __name__ == "__main__":
