@@ -5,8 +5,8 @@
 
 A packed set of JPEGs, whose sides are 256 to 320 pixels, lies on a web server, in a network namespace
 whose link has the rate. phub-worker trains a tiny network on 224 x 224 pixels, so that input is the
-bound, in three ways: without a cache (level 1), with copies on the disk (level 2), and with decoded
-images in shared memory (level 3). A way's rate is that of its epochs but the first one; blocks have
+bound, in three ways: without a cache (level 1), with copies on the disk (level 2), and with copies and
+decoded images in shared memory (level 3). A way's rate is that of its epochs but the first one; blocks have
 all three in turn. Ratios are over level 1 of the same block: medians, with the smallest and the
 largest.
 

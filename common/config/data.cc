@@ -81,8 +81,8 @@ void check_spread(const DataConfig& data, ConfigCheck& check) {
   if (!data.spread().address().empty()) spread.address("address", data.spread().address(), 0);
   spread.require(
       data.cache().memory_mib() == 0, "memory_mib",
-      "does not go with data.cache.memory_mib: decoded images are not counted among what "
-      "workers give each other; remove one of them");
+      "does not go with data.cache.memory_mib: workers give each other encoded images only; "
+      "remove one of them");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Status check_all_there(const ExchangeFacts& facts) {
     if (std::ranges::any_of(facts.peers.peers, is_it)) continue;
     return {Code::kInvalidArgument, "data.spread: worker " + std::to_string(worker) +
                                         " has none, and this one has: give all workers of the job "
-                                        "the same data"};
+                                        "the same data.spread"};
   }
   return {};
 }

@@ -75,6 +75,11 @@ class ImageCache(ImageFolder):
         stores = self.cache("list")["stores"]
         self.assertFalse([each for each in stores if str(self.folder) in each["set"]])
 
+    def test_a_folder_that_is_not_there_is_told(self):
+        for command in ("list", "verify", "clear"):
+            done = self.worker("cache", command, "mistyped", status=1)
+            self.assertIn("there is no folder mistyped", done.stderr)
+
     def test_wrong_caches_are_refused_by_name(self):
         for more, text in (
                 ("cache {}", "data.cache.path"),

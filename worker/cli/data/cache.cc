@@ -39,7 +39,17 @@ Examples:
     phub-worker cache verify /ssd/phub-cache
 
 PATH is data.cache.path of a training. Without it the commands are about the decoded images of this
-user in shared memory.)";
+user in shared memory.
+
+Exit status: 0, 1 something is damaged or used, or PATH is not there, 2 wrong usage.)";
+
+// A mistyped folder has no copies, but nobody meant that.
+Status check_folder(const CacheArguments& arguments) {
+  std::error_code error;
+  if (arguments.path.empty() || std::filesystem::is_directory(arguments.path, error)) return {};
+  return {Code::kNotFound, "PATH: there is no folder " + one_line(arguments.path) +
+                               "; give data.cache.path of a training"};
+}
 
 std::string label_of(const cache::StoreInfo& store) { return store.path.filename().native(); }
 
@@ -151,7 +161,8 @@ Command add(CLI::App& group, const char* name, const char* what,
       ->type_name("");
   app->add_flag("--json", kept->json, "One JSON object instead of text");
   return {app, [kept, run] {
-            const Status status = run(*kept);
+            Status status = check_folder(*kept);
+            if (status.ok()) status = run(*kept);
             return status.ok() ? Ending() : fail(status);
           }};
 }

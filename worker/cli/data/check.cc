@@ -35,8 +35,8 @@ Every sample is read, compared with its checksum where the format has one, and d
 sample is named with its file and its offset, and what is wrong with it. A table counts the images of
 each class.
 
-Exit status: 0 nothing is damaged, 1 something is, or the check was stopped, 2 wrong usage, or a set
-that is not as its format wants it.)";
+Exit status: 0 nothing is damaged, 1 something is or is not there, or the check was stopped, 2 wrong
+usage, or a set that breaks its format's rules.)";
 
 // Decodes the whole image, to a few pixels.
 Status decode(data::Decoder& decoder, std::span<const std::uint8_t> file) {

@@ -37,7 +37,7 @@ complete or are not there: they are written beside and renamed. A run that was s
 it was when it is started again. A sample that cannot be read ends it, so check the set first. After
 images were added or removed, --anew starts over.
 
-Exit status: 0, 1 failed or stopped, 2 wrong usage, or a set that is not as its format wants it.)";
+Exit status: 0, 1 failed, stopped or not there, 2 wrong usage, or a set that breaks its format's rules.)";
 
 Status pack(const PackArguments& arguments) {
   if (is_url(arguments.out)) {

@@ -64,7 +64,9 @@ bool is_store_name(const std::string& name) {
 
 Status unusable(const fs::path& store, const std::string& what) {
   return {Code::kFailedPrecondition,
-          printable(store) + ' ' + what + "; `phub-worker cache clear` removes it"};
+          printable(store) + ' ' + what +
+              "; remove it, or all unused copies by `phub-worker cache clear " +
+              printable(store.parent_path()) + '`'};
 }
 
 Result<StoreHeader> read_header(const fs::path& store, const UniqueFd& index) {
@@ -144,7 +146,8 @@ Status make_folder(const fs::path& folder, bool is_private) {
   }
   fs::create_directories(folder, error);
   if (!error) return {};
-  return {Code::kNotFound, "cannot make " + printable(folder) + ": " + error.message()};
+  return {Code::kNotFound, "cannot make " + printable(folder) + ": " + error.message() +
+                               "; make it for this user, or give another folder on a local disk"};
 }
 
 fs::path memory_folder() { return "/dev/shm/phub-cache-" + std::to_string(::geteuid()); }

@@ -107,10 +107,11 @@ Status SampleStore::open_files() {
   if (!is_read || header.version != kStoreVersion || header.crc != header.right_crc() ||
       header.samples != subject_.samples || header.number != subject_.number ||
       std::memcmp(header.magic, kStoreMagic.data(), kStoreMagic.size()) != 0) {
-    return {Code::kFailedPrecondition,
-            fmt::format("{}: {} is damaged, or has another version than {}; `phub-worker cache "
-                        "clear` removes it",
-                        place_.field, printable(path_), kStoreVersion)};
+    return {
+        Code::kFailedPrecondition,
+        fmt::format("{}: {} is damaged, or has another version than {}; remove it, or all unused "
+                    "copies by `phub-worker cache clear {}`",
+                    place_.field, printable(path_), kStoreVersion, printable(place_.folder))};
   }
   if (::flock(index_.get(), LOCK_SH | LOCK_NB) != 0) {
     return errno_status("cannot lock " + printable(path_ / kIndexFile));
