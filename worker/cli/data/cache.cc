@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -51,6 +52,8 @@ Status check_folder(const CacheArguments& arguments) {
                                "; give data.cache.path of a training"};
 }
 
+constexpr std::chrono::milliseconds kLookPatience{1000};
+
 std::string label_of(const cache::StoreInfo& store) { return store.path.filename().native(); }
 
 nlohmann::ordered_json json_of(const cache::StoreInfo& store) {
@@ -76,6 +79,8 @@ Status list(const CacheArguments& arguments) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::uint64_t bytes = 0;
   for (const auto& path : cache::stores_in(arguments.folder())) {
+    // A process that starts is not to find a store locked by who looks at it.
+    const auto lock = cache::FolderLock::take(arguments.folder(), kLookPatience);
     const cache::StoreInfo store = cache::look_at(path);
     bytes += store.bytes;
     all.push_back(json_of(store));
@@ -133,11 +138,14 @@ Status clear(const CacheArguments& arguments) {
   nlohmann::ordered_json removed = nlohmann::ordered_json::array();
   Status first;
   std::uint64_t bytes = 0;
-  if (!stores.empty()) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) {
+    cache::Removal removal;
     PHUB_ASSIGN_OR_RETURN(const cache::FolderLock lock, cache::FolderLock::take(folder));
+    removal.add_remnants(folder);
     for (const auto& path : stores) {
       const std::uint64_t size = cache::look_at(path).bytes;
-      const Status status = cache::remove_store(path);
+      const Status status = removal.add(path);
       if (first.ok()) first = status;
       if (!status.ok()) continue;
       removed.push_back(path.filename().native());

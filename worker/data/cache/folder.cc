@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -31,6 +29,14 @@ UniqueFd open_index(const fs::path& store) {
   return UniqueFd(::open((store / kIndexFile).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
+// A caller that cannot even ask takes it for used.
+bool is_used(const fs::path& store) {
+  // Some file systems lock only what may be written.
+  const UniqueFd index(::open((store / kIndexFile).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!index) return errno != ENOENT;
+  return ::flock(index.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
 std::uint64_t data_bytes(const fs::path& store) {
   struct stat found {};
   return ::lstat((store / kDataFile).c_str(), &found) == 0 && S_ISREG(found.st_mode)
@@ -43,24 +49,23 @@ std::int64_t used_last(const fs::path& store) {
   return ::lstat((store / kIndexFile).c_str(), &found) == 0 ? found.st_mtim.tv_sec : 0;
 }
 
-bool is_used(const UniqueFd& index) {
-  return index && ::flock(index.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
 std::string about_of(const fs::path& store) {
-  std::ifstream file(store / kAboutFile, std::ios::binary);
+  const UniqueFd file(
+      ::open((store / kAboutFile).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::string text(kAboutBytesMax, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  const ssize_t count = ::read(file.get(), text.data(), text.size());
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   return one_line(text);
 }
 
 // NUMBER-CONTENT, as store.cc names them: nothing else here is ours to remove.
 bool is_store_name(const std::string& name) {
   constexpr std::size_t kDigits = 16;
-  return name.size() > kDigits && name[kDigits] == '-' && !name.ends_with(kPartialEnding) &&
+  return name.size() > kDigits && name[kDigits] == '-' &&
          name.find_first_not_of("0123456789abcdef") == kDigits;
 }
+
+bool is_partial(const std::string& name) { return name.ends_with(kPartialEnding); }
 
 Status unusable(const fs::path& store, const std::string& what) {
   return {Code::kFailedPrecondition,
@@ -102,9 +107,7 @@ Status each_entry(const fs::path& store, const UniqueFd& index, std::uint64_t sa
       return unusable(store, "has an index that ends too soon");
     }
     for (std::uint64_t i = 0; i < count; ++i) {
-      if (entries[i].bytes > 0 && entries[i].crc == entries[i].right_crc(first + i)) {
-        take(first + i, entries[i]);
-      }
+      if (is_right(entries[i], first + i)) take(first + i, entries[i]);
     }
   }
   return {};
@@ -115,7 +118,7 @@ Status each_entry(const fs::path& store, const UniqueFd& index, std::uint64_t sa
 Result<FolderLock> FolderLock::take(const fs::path& folder, std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kPause{5};
   const fs::path path = folder / kLockFile;
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!fd) return errno_status("cannot make " + printable(path), Code::kNotFound);
   const auto deadline = Clock::now() + patience;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -133,7 +136,7 @@ Result<FolderLock> FolderLock::take(const fs::path& folder, std::chrono::millise
 Status make_folder(const fs::path& folder, bool is_private) {
   std::error_code error;
   if (is_private) {
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
       return errno_status("cannot make " + printable(folder), Code::kNotFound);
     }
     struct stat found {};
@@ -144,7 +147,8 @@ Status make_folder(const fs::path& folder, bool is_private) {
     }
     return {};
   }
-  fs::create_directories(folder, error);
+  const bool is_new = fs::create_directories(folder, error);
+  if (is_new) fs::permissions(folder, fs::perms::owner_all, error);  // images may be private
   if (!error) return {};
   return {Code::kNotFound, "cannot make " + printable(folder) + ": " + error.message() +
                                "; make it for this user, or give another folder on a local disk"};
@@ -155,10 +159,7 @@ fs::path memory_folder() { return "/dev/shm/phub-cache-" + std::to_string(::gete
 std::vector<fs::path> stores_in(const fs::path& folder) {
   std::vector<fs::path> stores;
   for (const std::string& name : names_in(folder.native())) {
-    struct stat found {};
-    if (is_store_name(name) && ::lstat((folder / name / kIndexFile).c_str(), &found) == 0) {
-      stores.push_back(folder / name);
-    }
+    if (is_store_name(name) && !is_partial(name)) stores.push_back(folder / name);
   }
   return stores;
 }
@@ -175,7 +176,7 @@ StoreInfo look_at(const fs::path& store) {
   info.samples = header->samples;
   info.status = each_entry(store, index, info.samples,
                            [&](std::uint64_t, const StoreEntry&) { ++info.kept; });
-  info.is_used = is_used(index);
+  info.is_used = is_used(store);
   return info;
 }
 
@@ -185,7 +186,8 @@ std::uint64_t bytes_in(const fs::path& folder) {
   return bytes;
 }
 
-bool free_for(const fs::path& folder, std::uint64_t bytes, std::uint64_t bytes_max) {
+bool free_for(const fs::path& folder, std::uint64_t bytes, std::uint64_t bytes_max,
+              Removal& removal) {
   if (bytes > bytes_max) return false;
   std::vector<fs::path> stores = stores_in(folder);
   std::uint64_t all = 0;
@@ -196,23 +198,39 @@ bool free_for(const fs::path& folder, std::uint64_t bytes, std::uint64_t bytes_m
   });
   for (const fs::path& store : stores) {
     const std::uint64_t freed = data_bytes(store);
-    if (freed == 0 || !remove_store(store).ok()) continue;
+    if (freed == 0 || !removal.add(store).ok()) continue;
     all -= freed;
     if (all + bytes <= bytes_max) return true;
   }
   return false;
 }
 
-Status remove_store(const fs::path& store) {
-  const UniqueFd index = open_index(store);
-  if (is_used(index)) {
+// The new name is none of a store: whoever stops in the middle of a removal leaves no half store.
+Status Removal::add(const fs::path& store) {
+  if (is_used(store)) {
     return {Code::kFailedPrecondition,
             printable(store) + " is used by a process; wait for its end"};
   }
+  fs::path gone = store.native() + ".gone" + kPartialEnding;
   std::error_code error;
-  fs::remove_all(store, error);
-  if (!error) return {};
-  return {Code::kInternal, "cannot remove " + printable(store) + ": " + error.message()};
+  fs::remove_all(gone, error);  // of one that was stopped
+  fs::rename(store, gone, error);
+  if (error) {
+    return {Code::kInternal, "cannot remove " + printable(store) + ": " + error.message()};
+  }
+  gone_.push_back(std::move(gone));
+  return {};
+}
+
+void Removal::add_remnants(const fs::path& folder) {
+  for (const std::string& name : names_in(folder.native())) {
+    if (is_store_name(name) && is_partial(name)) gone_.push_back(folder / name);
+  }
+}
+
+Removal::~Removal() {
+  std::error_code error;
+  for (const fs::path& path : gone_) fs::remove_all(path, error);
 }
 
 Result<VerifyReport> verify(const fs::path& store) {

@@ -34,7 +34,7 @@ struct StoreInfo {
   std::uint64_t samples = 0;
   std::uint64_t kept = 0;   // of them
   std::uint64_t bytes = 0;  // of the limit; gaps included
-  std::int64_t used_s = 0;  // when it was opened last, since 1970
+  std::int64_t used_s = 0;  // when it was opened or written last, since 1970
   bool is_used = false;     // by a process now
   Status status{};          // why it cannot be read, with the cure
 };
@@ -53,11 +53,28 @@ StoreInfo look_at(const std::filesystem::path& store);
 
 // The bytes of all stores' contents. REQUIRES, here and below: a FolderLock.
 std::uint64_t bytes_in(const std::filesystem::path& folder);
-// Removes stores that nobody uses, the one that was opened the longest ago first, until `bytes`
-// more fit into `bytes_max`. False: they do not fit, and nothing more can be removed.
-bool free_for(const std::filesystem::path& folder, std::uint64_t bytes, std::uint64_t bytes_max);
-// Error: kFailedPrecondition while a process uses it.
-Status remove_store(const std::filesystem::path& store);
+// Stores that go. They lose their names at once, under the folder's lock. Their files are removed
+// by the destructor, which may take long and needs no lock.
+class Removal {
+ public:
+  Removal() = default;
+  ~Removal();
+  Removal(const Removal&) = delete;
+  Removal& operator=(const Removal&) = delete;
+
+  // Error: kFailedPrecondition while a process uses it.
+  Status add(const std::filesystem::path& store);
+  // What stopped processes have begun to make or to remove.
+  void add_remnants(const std::filesystem::path& folder);
+
+ private:
+  std::vector<std::filesystem::path> gone_;
+};
+
+// Removes stores that nobody uses, the one that was used the longest ago first, until `bytes` more
+// fit into `bytes_max`. False: they do not fit, and nothing more can be removed.
+bool free_for(const std::filesystem::path& folder, std::uint64_t bytes, std::uint64_t bytes_max,
+              Removal& removal);
 
 struct VerifyReport {
   std::uint64_t samples = 0;  // that are kept

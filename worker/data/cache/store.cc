@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "worker/data/cache/folder.h"
@@ -41,7 +42,7 @@ std::span<const std::uint8_t> octets(const T& value) {
 }
 
 UniqueFd opened(const fs::path& path, int flags) {
-  return UniqueFd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0666));
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600));
 }
 
 }  // namespace
@@ -55,19 +56,30 @@ SampleStore::SampleStore(const StoreSubject& subject, StorePlace place, Note not
 Result<std::unique_ptr<SampleStore>> SampleStore::open(const StoreSubject& subject,
                                                        const StorePlace& place, Note note) {
   std::unique_ptr<SampleStore> store(new SampleStore(subject, place, std::move(note)));
+  Removal removal;
   PHUB_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::take(place.folder));
+  removal.add_remnants(place.folder);
   std::error_code error;
   if (!fs::exists(store->path_, error)) PHUB_RETURN_IF_ERROR(store->make_files());
-  PHUB_RETURN_IF_ERROR(store->open_files());
+  Status status = store->open_files();
+  // A crash may leave files without their contents. That is no reason not to train.
+  if (status.code() == Code::kDataLoss) {
+    PHUB_RETURN_IF_ERROR(removal.add(store->path_));
+    if (store->note_) store->note_(place.field + ": " + status.message() + "; it is made anew");
+    PHUB_RETURN_IF_ERROR(store->make_files());
+    status = store->open_files();
+  }
+  PHUB_RETURN_IF_ERROR(status);
   return store;
 }
 
 SampleStore::~SampleStore() {
   if (!place_.is_temporary || !index_) return;
+  Removal removal;
   const auto lock = FolderLock::take(place_.folder);
   if (!lock) return;
   index_.reset();
-  (void)remove_store(path_);  // kFailedPrecondition: others use it
+  (void)removal.add(path_);  // kFailedPrecondition: others use it
 }
 
 // Beside its place, so that nobody sees half of it.
@@ -90,35 +102,54 @@ Status SampleStore::make_files() const {
   const bool is_made =
       about && data && index && write_fully(about.get(), 0, text) &&
       ::ftruncate(index.get(), static_cast<off_t>(place_of(subject_.samples))) == 0 &&
-      write_fully(index.get(), 0, octets(header));
+      write_fully(index.get(), 0, octets(header)) && ::fsync(index.get()) == 0;
   if (!is_made) return errno_status("cannot make " + printable(partial), Code::kResourceExhausted);
   fs::rename(partial, path_, error);
   if (!error) return {};
   return {Code::kInternal, "cannot rename " + printable(partial) + ": " + error.message()};
 }
 
+// kDataLoss: it is damaged.
 Status SampleStore::open_files() {
   index_ = opened(path_ / kIndexFile, 0);
-  data_ = opened(path_ / kDataFile, 0);
-  if (!index_ || !data_) return errno_status("cannot open " + printable(path_), Code::kNotFound);
+  data_ = index_ ? opened(path_ / kDataFile, 0) : UniqueFd();
+  if (!data_ && errno != ENOENT) {
+    return errno_status("cannot open " + printable(path_), Code::kNotFound);
+  }
   StoreHeader header;
-  const bool is_read =
-      read_fully(index_.get(), 0, {reinterpret_cast<std::uint8_t*>(&header), sizeof(header)});
-  if (!is_read || header.version != kStoreVersion || header.crc != header.right_crc() ||
-      header.samples != subject_.samples || header.number != subject_.number ||
-      std::memcmp(header.magic, kStoreMagic.data(), kStoreMagic.size()) != 0) {
-    return {
-        Code::kFailedPrecondition,
-        fmt::format("{}: {} is damaged, or has another version than {}; remove it, or all unused "
-                    "copies by `phub-worker cache clear {}`",
-                    place_.field, printable(path_), kStoreVersion, printable(place_.folder))};
+  if (!data_ ||
+      !read_fully(index_.get(), 0, {reinterpret_cast<std::uint8_t*>(&header), sizeof(header)}) ||
+      std::memcmp(header.magic, kStoreMagic.data(), kStoreMagic.size()) != 0 ||
+      header.crc != header.right_crc()) {
+    index_.reset();
+    return {Code::kDataLoss, printable(path_) + " is damaged"};
   }
-  if (::flock(index_.get(), LOCK_SH | LOCK_NB) != 0) {
-    return errno_status("cannot lock " + printable(path_ / kIndexFile));
+  if (header.version != kStoreVersion) {
+    return {Code::kFailedPrecondition,
+            fmt::format("{}: {} has version {}, and this program has version {}; remove it, or all "
+                        "unused copies by `phub-worker cache clear {}`",
+                        place_.field, printable(path_), header.version, kStoreVersion,
+                        printable(place_.folder))};
   }
+  if (header.samples != subject_.samples || header.number != subject_.number) {
+    index_.reset();
+    return {Code::kDataLoss, printable(path_) + " is of another set"};
+  }
+  PHUB_RETURN_IF_ERROR(lock_index());
   // The time says when it was used last.
   if (::futimens(index_.get(), nullptr) != 0) {
     return errno_status("cannot set the time of " + printable(path_ / kIndexFile));
+  }
+  return {};
+}
+
+// Somebody may just be looking whether it is used.
+Status SampleStore::lock_index() const {
+  constexpr int kTries = 200;
+  constexpr std::chrono::milliseconds kPause{5};
+  for (int i = 0; ::flock(index_.get(), LOCK_SH | LOCK_NB) != 0; ++i) {
+    if (i == kTries) return errno_status("cannot lock " + printable(path_ / kIndexFile));
+    std::this_thread::sleep_for(kPause);
   }
   return {};
 }
@@ -127,10 +158,7 @@ std::optional<StoreEntry> SampleStore::find(std::uint64_t sample) const {
   StoreEntry entry;
   const bool is_read = read_fully(index_.get(), place_of(sample),
                                   {reinterpret_cast<std::uint8_t*>(&entry), sizeof(entry)});
-  if (!is_read || entry.bytes == 0 || entry.bytes > kMaxSampleBytes ||
-      entry.crc != entry.right_crc(sample)) {
-    return std::nullopt;
-  }
+  if (!is_read || !is_right(entry, sample)) return std::nullopt;
   return entry;
 }
 
@@ -180,28 +208,37 @@ std::optional<std::uint64_t> SampleStore::place_for(std::uint64_t bytes) {
 }
 
 bool SampleStore::grow(std::uint64_t bytes) {
-  if (is_over_.load(std::memory_order_relaxed)) return false;
-  const auto lock = FolderLock::take(place_.folder);
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kPatience{5}, kPause{60};
+  if (is_over_.load(std::memory_order_relaxed) || Clock::now() < locks_again_) return false;
+  Removal removal;
+  const auto lock = FolderLock::take(place_.folder, kPatience);
   if (!lock) {
-    stop(lock.error().message());
+    locks_again_ = Clock::now() + kPause;
     return false;
   }
+  struct stat found {};
+  if (::fstat(data_.get(), &found) != 0) {
+    stop(errno_status("fstat of " + printable(path_)).message());
+    return false;
+  }
+  const auto size = static_cast<std::uint64_t>(found.st_size);
+  // Where nobody else has written behind it, the rest is used too. It is less than a content.
+  const std::uint64_t rest = size == end_ ? end_ - next_ : 0;
   const std::uint64_t usual = std::clamp(place_.bytes_max / kShareTaken, kLeastTaken, kMostTaken);
-  std::uint64_t taken = std::max(bytes, usual);
-  if (!free_for(place_.folder, taken, place_.bytes_max)) taken = bytes;
-  if (!free_for(place_.folder, taken, place_.bytes_max)) {
+  std::uint64_t more = (usual + bytes - 1) / bytes * bytes - rest;
+  if (!free_for(place_.folder, more, place_.bytes_max, removal)) more = bytes - rest;
+  if (!free_for(place_.folder, more, place_.bytes_max, removal)) {
     stop(fmt::format("{} has {} MiB, and its limit is {} MiB", printable(place_.folder),
                      bytes_in(place_.folder) >> 20U, place_.bytes_max >> 20U));
     return false;
   }
-  struct stat found {};
-  if (::fstat(data_.get(), &found) != 0 ||
-      ::ftruncate(data_.get(), found.st_size + static_cast<off_t>(taken)) != 0) {
+  if (::ftruncate(data_.get(), static_cast<off_t>(size + more)) != 0) {
     stop(errno_status("cannot enlarge " + printable(path_)).message());
     return false;
   }
-  next_ = static_cast<std::uint64_t>(found.st_size);
-  end_ = next_ + taken;
+  next_ = size - rest;
+  end_ = size + more;
   return true;
 }
 

@@ -1,11 +1,12 @@
 // Contents of samples that are slow to get, kept in files that processes share.
 //
-// A content is kept once and never replaced, unless it is damaged. Any thread of any process may
-// find and keep. A process that ends anywhere leaves whole contents and gaps. What cannot be kept
-// is noted once, and is no error.
+// A content is never replaced, unless it is damaged. Any thread of any process may find and keep.
+// Two that keep the same sample at the same time lose the space of one copy. A process that ends
+// anywhere leaves whole contents and gaps. What cannot be kept is noted once, and is no error.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -42,8 +43,9 @@ class SampleStore {
  public:
   using Note = std::function<void(std::string_view)>;
 
-  // Opens the store of that subject, or makes it. Errors: kFailedPrecondition for one of another
-  // version, with the cure; those of FolderLock and of the file system.
+  // Opens the store of that subject, or makes it. One that is damaged is made anew, which is noted.
+  // Errors: kFailedPrecondition for one of another version, with the cure; those of FolderLock and
+  // of the file system.
   static Result<std::unique_ptr<SampleStore>> open(const StoreSubject& subject,
                                                    const StorePlace& place, Note note);
   ~SampleStore();
@@ -67,6 +69,7 @@ class SampleStore {
   SampleStore(const StoreSubject& subject, StorePlace place, Note note);
 
   Status open_files();
+  Status lock_index() const;
   Status make_files() const;
   std::optional<std::uint64_t> place_for(std::uint64_t bytes);
   bool grow(std::uint64_t bytes);
@@ -80,7 +83,8 @@ class SampleStore {
   std::mutex mutex_;
   std::uint64_t next_ = 0, end_ = 0;  // what this process may still write: a part of the data
   std::atomic<std::uint64_t> kept_{0};
-  std::atomic<bool> is_over_ = false;  // nothing more is kept
+  std::chrono::steady_clock::time_point locks_again_{};  // when the folder's lock is asked for next
+  std::atomic<bool> is_over_ = false;                    // nothing more is kept
 };
 
 }  // namespace phub::data::cache

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "common/protocol/crc32c.h"
+#include "worker/data/formats/sample_set.h"
 
 namespace phub::data::cache {
 
@@ -53,6 +54,11 @@ struct StoreEntry {
   }
 };
 static_assert(sizeof(StoreEntry) == 24);
+
+// Whether it is of that sample, and a writer may have made it.
+inline bool is_right(const StoreEntry& entry, std::uint64_t sample) {
+  return entry.bytes > 0 && entry.bytes <= kMaxSampleBytes && entry.crc == entry.right_crc(sample);
+}
 
 constexpr std::uint64_t place_of(std::uint64_t sample) {
   return sizeof(StoreHeader) + sample * sizeof(StoreEntry);

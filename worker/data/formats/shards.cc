@@ -197,7 +197,10 @@ std::uint64_t ShardIndex::fingerprint() const {
         .add(static_cast<std::uint64_t>(shard.identity.written_s))
         .add(static_cast<std::uint64_t>(shard.identity.written_ns));
   }
-  return number.value();
+  // Samples are numbered as this program reads the shards.
+  const std::string_view entries(reinterpret_cast<const char*>(entries_.data()),
+                                 entries_.size() * sizeof(ShardEntry));
+  return number.add(entries).value();
 }
 
 }  // namespace phub::data

@@ -52,7 +52,7 @@ class ShardIndex {
   // "PATH at offset N"
   std::string name(std::uint64_t sample) const;
   std::uint64_t index_bytes() const;
-  // It depends on the shards' paths, sizes and times.
+  // It depends on the shards' paths, sizes and times, and on where samples lie in them.
   std::uint64_t fingerprint() const;
 
  private:

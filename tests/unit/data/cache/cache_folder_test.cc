@@ -40,6 +40,15 @@ TEST_CASE("the limit holds, is told once, and what was kept before stays") {
   CHECK_THAT(notes[0], Contains("its limit is 1 MiB"));
 }
 
+TEST_CASE("one process fills the data without gaps") {
+  const TemporaryDirectory folder;
+  const auto store = opened(subject(), place(folder.path, kMebi));
+  for (std::uint64_t sample = 0; sample < 9; ++sample) store->keep(sample, Bytes(100'000, 1));
+  store->keep(9, Bytes(kMebi - 900'000, 2));
+  CHECK(store->kept() == 10);
+  CHECK(bytes_in(folder.path) == kMebi);
+}
+
 TEST_CASE("a content that is larger than the limit is not kept") {
   const TemporaryDirectory folder;
   const auto store = opened(subject(), place(folder.path, kMebi));
@@ -75,7 +84,7 @@ TEST_CASE("a store that is used is not removed, and the error says why") {
   const TemporaryDirectory folder;
   auto store = opened(subject(1), place(folder.path));
   store->keep(0, content_of(0));
-  const Status refused = remove_store(path_of(folder, 1));
+  const Status refused = removed(path_of(folder, 1));
   CHECK(refused.code() == Code::kFailedPrecondition);
   CHECK_THAT(refused.message(), Contains("is used by a process"));
   CHECK(look_at(path_of(folder, 1)).is_used);
@@ -85,7 +94,7 @@ TEST_CASE("a store that is used is not removed, and the error says why") {
   CHECK(info.kept == 1);
   CHECK(info.samples == 100);
   CHECK(info.about == "a set");
-  CHECK(remove_store(path_of(folder, 1)).ok());
+  CHECK(removed(path_of(folder, 1)).ok());
   CHECK(stores_in(folder.path).empty());
 }
 

@@ -43,5 +43,27 @@ TEST_CASE("a process that is killed at any call leaves a store that others open 
   }
 }
 
+TEST_CASE("a process that is killed while it removes a store leaves none of it behind") {
+  const TemporaryDirectory directory;
+  bool has_ended = false;
+  for (unsigned call = 0; !has_ended; ++call) {
+    const auto folder = directory.path / std::to_string(call);
+    std::filesystem::create_directory(folder);
+    opened(subject(7, kSamples), place(folder))->keep(1, content_of(1));
+    const auto path = stores_in(folder).at(0);
+    const Killed killed = run_and_kill(call, [&] { (void)removed(path); });
+    if (killed == Killed::kCannot) return;
+    has_ended = killed == Killed::kNever;
+    CAPTURE(call);
+    std::vector<std::string> notes;
+    const auto store = opened(subject(7, kSamples), place(folder), &notes);
+    CHECK(notes.empty());
+    store->keep(2, content_of(2));
+    CHECK(has(*store, 2, content_of(2)));
+    // The store and the folder's lock.
+    CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+  }
+}
+
 }  // namespace
 }  // namespace phub::data::cache::test

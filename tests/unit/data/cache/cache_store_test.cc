@@ -197,7 +197,47 @@ TEST_CASE("a store of another version is refused with the cure, and not changed"
   CHECK(store.error().code() == Code::kFailedPrecondition);
   CHECK_THAT(store.error().message(), Contains("phub-worker cache clear") && Contains("version"));
   CHECK_THAT(look_at(path).status.message(), Contains("has version " + std::to_string(version)));
-  CHECK(remove_store(path).ok());
+  CHECK(removed(path).ok());
+}
+
+TEST_CASE("a store that a crash has left without its contents is made anew, and that is noted") {
+  const TemporaryDirectory folder;
+  opened(subject(), place(folder.path))->keep(1, content_of(1));
+  const auto path = stores_in(folder.path).at(0);
+  SECTION("an empty index") { std::filesystem::resize_file(path / "index", 0); }
+  SECTION("an index of zeros") {
+    const auto size = std::filesystem::file_size(path / "index");
+    std::filesystem::resize_file(path / "index", 0);
+    std::filesystem::resize_file(path / "index", size);
+  }
+  SECTION("no index") { std::filesystem::remove(path / "index"); }
+  SECTION("no data") { std::filesystem::remove(path / "data"); }
+  SECTION("nothing") {
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directory(path);
+  }
+  std::vector<std::string> notes;
+  const auto store = opened(subject(), place(folder.path), &notes);
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], Contains("is damaged") && Contains("made anew"));
+  CHECK_FALSE(store->find(1));
+  store->keep(1, content_of(1));
+  CHECK(has(*store, 1, content_of(1)));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2);  // and the lock
+}
+
+TEST_CASE("nobody else may read copies of images") {
+  const TemporaryDirectory directory;
+  const auto folder = directory.path / "copies";
+  REQUIRE(make_folder(folder, false).ok());
+  opened(subject(), place(folder))->keep(1, content_of(1));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path)) {
+    if (entry.is_directory() && entry.path() != folder) continue;  // below it
+    struct stat found {};
+    REQUIRE(::lstat(entry.path().c_str(), &found) == 0);
+    CAPTURE(entry.path().native());
+    CHECK((found.st_mode & 077) == 0);
+  }
 }
 
 }  // namespace

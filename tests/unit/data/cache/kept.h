@@ -47,6 +47,11 @@ inline bool has(const SampleStore& store, std::uint64_t sample, const Bytes& con
   return read && Bytes(read->begin(), read->end()) == content;
 }
 
+inline Status removed(const std::filesystem::path& store) {
+  Removal removal;
+  return removal.add(store);
+}
+
 // The samples that are kept; each must have its right content.
 inline std::uint64_t count_right(const SampleStore& store, std::uint64_t samples,
                                  std::size_t bytes = 1000) {
