@@ -63,7 +63,9 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                                        const ChooseImages& choose) {
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph,
                         options.graph ? *options.graph : nn::make_model(options.model));
-  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph));
+  SessionOptions once = options;  // nothing is read again
+  once.data.cache.keeps_decoded = false;
+  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(once, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, sets.test->facts()));
   std::unique_ptr<data::Images> chosen;
   if (choose) {

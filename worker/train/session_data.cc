@@ -131,7 +131,7 @@ Result<std::unique_ptr<data::Images>> images_of(const SessionOptions& options,
       auto store,
       data::cache::decoded_store(*set, cache, channels, about(options, split), encoded.note));
   data::EncodedOptions own = encoded;
-  if (store) {
+  if (cache.memory_bytes > 0) {
     own.decoded =
         std::make_shared<data::DecodedImages>(std::move(store), channels, cache.decoded_side);
   }

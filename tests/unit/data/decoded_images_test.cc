@@ -128,6 +128,18 @@ TEST_CASE("another worker of the host finds what one has decoded") {
   CHECK(second->reads().memory == 2 * kPictures);
 }
 
+TEST_CASE("images that are not to be kept are seen as those that are") {
+  const TemporaryDirectory directory, folder;
+  const auto kept = pictures(directory, &folder, 3, {.side = 24});
+  EncodedOptions options{.facts = kept->facts(),
+                         .view = {.min_area = 0.2, .brightness = 0.3F, .saturation = 0.2F},
+                         .damaged_max = 1};
+  options.decoded = std::make_shared<DecodedImages>(nullptr, 3, 24);
+  const auto seen = encoded_images(std::make_unique<Pictures>(directory), std::move(options));
+  CHECK(views(*seen, 0) == views(*kept, 0));
+  CHECK(views(*seen, 1) == views(*kept, 1));
+}
+
 TEST_CASE("images are kept no larger than they are asked to be") {
   const TemporaryDirectory folder;
   auto store =

@@ -49,7 +49,7 @@ Result<std::unique_ptr<SampleStore>> decoded_store(const SampleSet& set,
                                                    const CacheOptions& options,
                                                    std::uint32_t channels, const std::string& about,
                                                    SampleStore::Note note) {
-  if (options.memory_bytes == 0) return std::unique_ptr<SampleStore>();
+  if (options.memory_bytes == 0 || !options.keeps_decoded) return std::unique_ptr<SampleStore>();
   const std::filesystem::path folder = memory_folder();
   const Status made = make_folder(folder, true);
   if (!made.ok()) return made.with_context(kMemoryField);

@@ -16,6 +16,7 @@ struct CacheOptions {
   std::filesystem::path path{};    // of copies on a disk; empty: none
   std::uint64_t disk_bytes = 0;    // of all sets there
   std::uint64_t memory_bytes = 0;  // of all decoded images on this host; 0: none are kept
+  bool keeps_decoded = true;       // false: images are decoded as if they were kept
   std::uint32_t decoded_side = 0;  // see DecodedImages; 0: whole images
 };
 

@@ -27,7 +27,7 @@ std::optional<ImageSize> DecodedImages::size_for(ImageSize image) const {
 }
 
 std::optional<DecodedImages::Found> DecodedImages::find(std::uint64_t image) const {
-  const auto entry = store_->find(image);
+  const auto entry = store_ ? store_->find(image) : std::nullopt;
   if (!entry) return std::nullopt;
   std::uint8_t bytes[kSizeBytes] = {};
   if (!store_->read(*entry, 0, bytes)) return std::nullopt;

@@ -19,8 +19,8 @@ namespace phub::data {
 
 class DecodedImages {
  public:
-  // `side`: images are kept with at most this number of pixels on their shorter side; 0: as their
-  // files have them.
+  // `store` may be null: then nothing is kept. `side`: images are kept with at most this number of
+  // pixels on their shorter side; 0: as their files have them.
   DecodedImages(std::unique_ptr<cache::SampleStore> store, std::uint32_t channels,
                 std::uint32_t side)
       : store_(std::move(store)), channels_(channels), side_(side) {}
@@ -40,7 +40,7 @@ class DecodedImages {
   // Gives `content` room for an image, and returns where its pixels go.
   std::span<std::uint8_t> begin(ImageSize size, std::vector<std::uint8_t>& content) const;
   void keep(std::uint64_t image, std::span<const std::uint8_t> content) {
-    store_->keep(image, content);
+    if (store_) store_->keep(image, content);
   }
 
  private:
