@@ -32,6 +32,7 @@ std::optional<std::uint32_t> Requests::begin(std::uint32_t member, std::uint64_t
   }
   found->state = State::kAsked;
   found->is_left = false;
+  found->has_begun = false;
   // A number comes again only when nearly 2^32 others have been used.
   const auto count = static_cast<std::uint32_t>(slots_.size());
   found->number =
@@ -104,8 +105,8 @@ std::byte* Requests::room(std::uint32_t member, std::uint32_t number, std::uint3
                           std::uint32_t checksum) {
   const std::lock_guard lock(mutex_);
   Slot* const found = find(member, number);
-  // An answer that has begun already is not begun again.
-  if (found == nullptr || found->bytes || bytes > largest_bytes_) return nullptr;
+  if (found == nullptr || found->has_begun || bytes > largest_bytes_) return nullptr;
+  found->has_begun = true;
   found->bytes.reset(new (std::nothrow) std::uint8_t[bytes]);
   found->size = bytes;
   found->answer = {.outcome = Outcome::kBytes, .checksum = checksum};
@@ -115,19 +116,21 @@ std::byte* Requests::room(std::uint32_t member, std::uint32_t number, std::uint3
 std::byte* Requests::refusal_room(std::uint32_t member, std::uint32_t number, std::uint32_t bytes) {
   const std::lock_guard lock(mutex_);
   Slot* const found = find(member, number);
-  if (found == nullptr || found->bytes || bytes != sizeof(found->refusal)) return nullptr;
+  if (found == nullptr || found->has_begun || bytes != sizeof(found->refusal)) return nullptr;
+  found->has_begun = true;
   found->answer = {.outcome = Outcome::kNotHeld};
   return reinterpret_cast<std::byte*>(&found->refusal);
 }
 
-void Requests::arrived(std::uint32_t number) {
+void Requests::arrived(std::uint32_t member, std::uint32_t number) {
   const std::lock_guard lock(mutex_);
-  Slot& found = slot(number);
-  if (!found.bytes && found.refusal == static_cast<std::uint8_t>(PeerRefusal::kTooLarge)) {
-    found.answer.outcome = Outcome::kTooLarge;
+  Slot* const found = find(member, number);
+  if (found == nullptr) return;
+  if (!found->bytes && found->refusal == static_cast<std::uint8_t>(PeerRefusal::kTooLarge)) {
+    found->answer.outcome = Outcome::kTooLarge;
   }
-  found.state = State::kOver;
-  if (found.is_left) free(found);
+  found->state = State::kOver;
+  if (found->is_left) free(*found);
   over_.notify_all();
 }
 

@@ -46,18 +46,20 @@ class Requests {
 
   // What is sent, which stays where it is as long as the request is under way.
   const PeerRequest& request(std::uint32_t number) const;
-  // Room for an answer. Null: the member was not asked for that, or there is no memory.
+  // Room for an answer, or for a refusal. Null: the member was not asked for that, one of the two
+  // has begun already, or there is no memory.
   std::byte* room(std::uint32_t member, std::uint32_t number, std::uint32_t bytes,
                   std::uint32_t checksum);
   std::byte* refusal_room(std::uint32_t member, std::uint32_t number, std::uint32_t bytes);
-  // All of it has arrived.
-  void arrived(std::uint32_t number);
+  // All of it has arrived. Nothing happens where the request has ended.
+  void arrived(std::uint32_t member, std::uint32_t number);
 
  private:
   enum class State : std::uint8_t { kFree, kAsked, kOver };
   struct Slot {
     State state = State::kFree;
-    bool is_left = false;  // nobody waits any more
+    bool is_left = false;    // nobody waits any more
+    bool has_begun = false;  // its answer or refusal has room, and has it once
     std::uint32_t number = 0;
     std::uint32_t member = 0;
     PeerRequest request{};

@@ -228,7 +228,9 @@ void TcpLinks::on_completion(const Completion& completion) {
   if (completion.kind == CompletionKind::kPeerLost) {
     return on_lost(completion.peer, completion.loss);
   }
-  if (connection.use == Connection::Use::kRequests) return requests_.arrived(completion.immediate);
+  if (connection.use == Connection::Use::kRequests) {
+    return requests_.arrived(connection.member, completion.immediate);
+  }
   on_request(connection.member, completion);
 }
 

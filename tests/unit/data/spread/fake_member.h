@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <future>
 #include <span>
 #include <vector>
@@ -48,6 +49,22 @@ class RawStream {
                 .bytes = size,
                 .check = transport::checked_frame_check(number, size, checksum)},
                bytes);
+  }
+  // In one piece: a refusal, and then an answer of `bytes` without its last byte.
+  void send_refused_and_begun(std::uint32_t number, std::uint32_t bytes) {
+    const transport::FrameHeader refusal{.magic = transport::kFrameMagic,
+                                         .immediate = number,
+                                         .bytes = 1,
+                                         .check = transport::frame_check(number, 1)};
+    const transport::FrameHeader answer{.magic = 5,
+                                        .immediate = number,
+                                        .bytes = bytes,
+                                        .check = transport::checked_frame_check(number, bytes, 5)};
+    std::vector<std::uint8_t> all(2 * sizeof(refusal) + bytes);
+    std::memcpy(all.data(), &refusal, sizeof(refusal));
+    all[sizeof(refusal)] = static_cast<std::uint8_t>(PeerRefusal::kNotHeld);
+    std::memcpy(all.data() + sizeof(refusal) + 1, &answer, sizeof(answer));
+    send(all.data(), all.size());
   }
   void ask(std::uint32_t number, std::uint64_t sample, std::uint32_t largest = 1000) {
     const PeerRequest request{.sample = sample, .largest_bytes = largest};

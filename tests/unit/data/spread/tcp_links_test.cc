@@ -239,6 +239,16 @@ TEST_CASE("A member that sends what nobody asked for is asked no more") {
   CHECK(pair.other->asked_by_other().is_closed());
 }
 
+TEST_CASE("A member that refuses and answers one request at once is asked no more") {
+  Pair pair;
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    stream.send_refused_and_begun(number, 1000);
+  }) == Origin::kSource);
+  CHECK(pair.other->asked_by_other().is_closed());
+  CHECK(pair.read(3) == Origin::kSource);
+  CHECK_THAT(pair.notes.all().back(), Contains("it sent what this worker has not asked for"));
+}
+
 TEST_CASE("Answers that nobody waits for end the connection") {
   Pair pair;
   RawStream& stream = pair.other->asked_by_other();
