@@ -175,24 +175,28 @@ TEST_CASE("More damaged images than may be are an error with the figures") {
   CHECK(notes.size() == 1);
 }
 
-// A set whose server is gone.
+// A set whose server is gone, or that is not the one to read.
 class OutOfReach : public Greys {
  public:
-  using Greys::Greys;
+  OutOfReach(const TemporaryDirectory& directory, Code code) : Greys(directory, {}), code_(code) {}
   Result<std::span<const std::uint8_t>> read(std::uint64_t,
                                              std::vector<std::uint8_t>&) const override {
-    return Status(Code::kUnavailable, "no answer");
+    return Status(code_, "no answer");
   }
+
+ private:
+  const Code code_;
 };
 
-TEST_CASE("No image takes the place of one whose server cannot be reached") {
+TEST_CASE("No image takes the place of one whose server cannot be reached, or whose set is wrong") {
+  const Code code = GENERATE(Code::kUnavailable, Code::kInvalidArgument);
   const TemporaryDirectory directory;
   std::vector<std::string> notes;
-  const auto images = encoded_images(
-      std::make_unique<OutOfReach>(directory, std::set<std::uint64_t>{}), options(100, notes));
+  const auto images =
+      encoded_images(std::make_unique<OutOfReach>(directory, code), options(100, notes));
   const auto image = images->reader()->read(3, nullptr);
   REQUIRE_FALSE(image);
-  CHECK(image.error().code() == Code::kUnavailable);
+  CHECK(image.error().code() == code);
   CHECK(notes.empty());
 }
 

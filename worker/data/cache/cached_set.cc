@@ -16,6 +16,7 @@ class CachedSet final : public SampleSet {
   std::string name(std::uint64_t sample) const override { return set_->name(sample); }
   std::uint64_t index_bytes() const override { return set_->index_bytes(); }
   std::uint64_t fingerprint() const override { return set_->fingerprint(); }
+  std::uint64_t content_number() const override { return set_->content_number(); }
   ReadCounts reads() const override {
     return {.source = source_.load(std::memory_order_relaxed),
             .disk = disk_.load(std::memory_order_relaxed)};

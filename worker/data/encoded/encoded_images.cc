@@ -48,7 +48,7 @@ class EncodedImages : public Images {
       for (std::uint64_t tried = 0; tried < set_.images(); ++tried) {
         const Status status = decode(image, random);
         if (status.ok()) return Image{pixels_, set_.set_->label(image), receipt_};
-        if (status.code() == Code::kUnavailable) return status;  // the set, not this image
+        if (is_of_set_) return status;
         PHUB_RETURN_IF_ERROR(set_.damage_.report(image, status));
         image = (image + 1) % set_.images();
       }
@@ -64,9 +64,15 @@ class EncodedImages : public Images {
         receipt_ = {};
         return {};
       }
-      PHUB_ASSIGN_OR_RETURN(const auto file, set_.set_->deliver(image, file_, receipt_));
-      const Status status = decoded == nullptr ? view_file(file, random)
-                                               : keep_and_view(*decoded, image, file, random);
+      is_of_set_ = false;
+      const auto file = set_.set_->deliver(image, file_, receipt_);
+      if (!file) {
+        const Code code = file.error().code();
+        is_of_set_ = code == Code::kUnavailable || code == Code::kInvalidArgument;
+        return file.error();
+      }
+      const Status status = decoded == nullptr ? view_file(*file, random)
+                                               : keep_and_view(*decoded, image, *file, random);
       set_.decoded_anew_.fetch_add(1, std::memory_order_relaxed);
       return status.ok() ? status : status.with_context(set_.set_->name(image));
     }
@@ -135,6 +141,7 @@ class EncodedImages : public Images {
     std::vector<std::uint8_t> content_;  // of DecodedImages, or some rows of it
     std::vector<std::uint8_t> pixels_;
     Receipt receipt_;
+    bool is_of_set_ = false;  // the last error is the set's, not the image's
   };
 
   std::unique_ptr<SampleSet> set_;

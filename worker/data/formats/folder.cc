@@ -18,6 +18,7 @@ class FolderSet final : public SampleSet {
   }
   std::uint64_t index_bytes() const override { return index_.index_bytes(); }
   std::uint64_t fingerprint() const override { return index_.fingerprint(); }
+  std::uint64_t content_number() const override { return index_.content_number(); }
 
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override {

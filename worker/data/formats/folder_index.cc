@@ -261,4 +261,12 @@ std::uint64_t FolderIndex::fingerprint() const {
   return number.value();
 }
 
+std::uint64_t FolderIndex::content_number() const {
+  Fingerprint number;
+  number.add(arena_);
+  for (const std::string& name : classes_) number.add(name);
+  for (const std::uint64_t end : ends_) number.add(end);
+  return number.value();
+}
+
 }  // namespace phub::data

@@ -32,6 +32,8 @@ class FolderIndex {
   // It depends on the names, and on the times at which the classes' folders got other names. A file
   // that is written anew in its place does not change it.
   std::uint64_t fingerprint() const;
+  // It depends on the names of classes and images.
+  std::uint64_t content_number() const;
 
  private:
   FolderIndex() = default;

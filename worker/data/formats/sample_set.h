@@ -50,7 +50,8 @@ class SampleSet {
   // The bytes of the image's file, for example a JPEG's: 1 to kMaxSampleBytes. They lie in memory
   // of the set, or in `buffer`, and are valid until either goes or `buffer` is read into again.
   // Errors: kDataLoss, for example where the file has become shorter since the set was opened;
-  // kUnavailable where a server cannot be reached: this says nothing of the sample.
+  // kUnavailable where a server cannot be reached, and kInvalidArgument where this is not the set
+  // to read: these say nothing of the sample.
   virtual Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                                      std::vector<std::uint8_t>& buffer) const = 0;
   // The same, with a receipt from a set that keeps account of what it hands out.
@@ -66,6 +67,11 @@ class SampleSet {
   // A number that a set with other samples does not have, nor one whose files have changed as far
   // as their sizes and times tell. Stays the same from run to run. May take some milliseconds.
   virtual std::uint64_t fingerprint() const;
+  // A number by which workers compare their sets: it is that of each copy of a set, wherever it
+  // lies and whenever it was written. Sets of one format that differ in their classes, in the
+  // number, the order or the labels of their samples, or in what else their index tells of a
+  // sample, have not the same one. May take some milliseconds.
+  virtual std::uint64_t content_number() const;
   virtual ReadCounts reads() const { return {}; }
 };
 

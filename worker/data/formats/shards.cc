@@ -203,4 +203,13 @@ std::uint64_t ShardIndex::fingerprint() const {
   return number.add(entries).value();
 }
 
+std::uint64_t ShardIndex::content_number() const {
+  Fingerprint number;
+  for (const ShardEntry& entry : entries_) {
+    number.add(entry.offset)
+        .add(std::uint64_t{entry.bytes} << 32U | std::uint64_t{entry.shard} << 16U | entry.label);
+  }
+  return number.value();
+}
+
 }  // namespace phub::data

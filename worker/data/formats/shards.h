@@ -54,6 +54,8 @@ class ShardIndex {
   std::uint64_t index_bytes() const;
   // It depends on the shards' paths, sizes and times, and on where samples lie in them.
   std::uint64_t fingerprint() const;
+  // It depends on where the samples lie in the shards, and on their labels.
+  std::uint64_t content_number() const;
 
  private:
   struct Shard {

@@ -153,6 +153,7 @@ class WebDataset final : public SampleSet {
   std::string name(std::uint64_t sample) const override { return index_.name(sample); }
   std::uint64_t index_bytes() const override { return index_.index_bytes(); }
   std::uint64_t fingerprint() const override { return index_.fingerprint(); }
+  std::uint64_t content_number() const override { return index_.content_number(); }
 
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override {

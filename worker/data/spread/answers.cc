@@ -1,12 +1,14 @@
 #include "worker/data/spread/answers.h"
 
+#include <array>
 #include <cstring>
 
 namespace phub::data {
 namespace {
 
-constexpr std::byte kNotHeldByte{static_cast<std::uint8_t>(PeerRefusal::kNotHeld)};
-constexpr std::byte kTooLargeByte{static_cast<std::uint8_t>(PeerRefusal::kTooLarge)};
+// What refusals point to until they have been sent.
+constexpr std::array<std::byte, 4> kRefusals = {std::byte{0}, std::byte{1}, std::byte{2},
+                                                std::byte{3}};
 
 }  // namespace
 
@@ -36,6 +38,7 @@ std::byte* Answers::room(std::uint32_t member, std::uint32_t bytes, std::string&
 std::optional<PeerRequest> Answers::take(const std::byte* data, std::string& why) const {
   PeerRequest request;
   std::memcpy(&request, data, sizeof(request));
+  if (request.content_number != holder_.content_number()) return request;
   if (request.sample < holder_.samples() && holder_.member_of(request.sample) == holder_.self()) {
     return request;
   }
@@ -56,12 +59,16 @@ void Answers::add(std::uint32_t member, std::uint32_t number, std::uint32_t larg
   asker.due.push_back(due);
 }
 
+void Answers::refuse_other_set(std::uint32_t member, std::uint32_t number) {
+  if (!is_open(member)) return;
+  askers_[member].due.push_back({.number = number, .refusal = PeerRefusal::kOtherSet});
+}
+
 void Answers::post(std::uint32_t member, transport::PeerId peer, transport::TcpEndpoint& endpoint) {
   Asker& asker = askers_[member];
   while (!asker.due.empty() && endpoint.room(peer) > 0) {
     const Due& due = asker.due.front();
-    const std::byte* const refusal =
-        due.refusal == PeerRefusal::kTooLarge ? &kTooLargeByte : &kNotHeldByte;
+    const std::byte* const refusal = &kRefusals[static_cast<std::uint8_t>(due.refusal)];
     const transport::Write write{
         .data = due.held ? reinterpret_cast<const std::byte*>(due.held->bytes.data()) : refusal,
         .bytes = due.held ? static_cast<std::uint32_t>(due.held->bytes.size()) : 1,

@@ -29,11 +29,14 @@ class Answers final : public transport::Checksums {
   // which.
   std::byte* room(std::uint32_t member, std::uint32_t bytes, std::string& why);
   // The request has arrived. Nothing: it is for a sample that is not this member's; `why` says so.
+  // The sample means nothing where the asker has another set, which its number tells.
   std::optional<PeerRequest> take(const std::byte* data, std::string& why) const;
 
   // An answer is known.
   void add(std::uint32_t member, std::uint32_t number, std::uint32_t largest_bytes,
            const std::optional<Holder::Held>& held);
+  // The asker has another set.
+  void refuse_other_set(std::uint32_t member, std::uint32_t number);
   // Posts what there is room for.
   void post(std::uint32_t member, transport::PeerId peer, transport::TcpEndpoint& endpoint);
 

@@ -22,7 +22,10 @@ std::uint64_t cost_of(std::size_t bytes) {
 }  // namespace
 
 Holder::Holder(const SampleSet& source, const HolderOptions& options)
-    : source_(source), options_(options) {
+    : source_(source),
+      options_(options),
+      content_number_(options.members == 1 ? 0
+                                           : static_cast<std::uint32_t>(source.content_number())) {
   PHUB_CHECK(options.self < options.members, "a member's place is below their number");
   const std::uint64_t samples = source.samples();
   const std::uint64_t own =

@@ -60,6 +60,8 @@ class Holder {
   std::uint32_t self() const { return options_.self; }
   std::uint32_t members() const { return options_.members; }
   std::uint64_t samples() const { return source_.samples(); }
+  // The low bits of the set's number, by which members compare their sets. With one member it is 0.
+  std::uint32_t content_number() const { return content_number_; }
   std::uint32_t member_of(std::uint64_t sample) const {
     return static_cast<std::uint32_t>(sample % options_.members);
   }
@@ -111,6 +113,7 @@ class Holder {
 
   const SampleSet& source_;
   const HolderOptions options_;
+  const std::uint32_t content_number_;
   mutable std::mutex mutex_;
   std::condition_variable_any work_, settled_;
   std::vector<Entry> entries_;  // [place]

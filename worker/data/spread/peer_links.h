@@ -20,6 +20,7 @@ struct PeerAnswer {
     kBytes,
     kNotHeld,   // the member has it not in its memory, or it is too large to travel
     kTooLarge,  // it is larger than this member has room for
+    kOtherSet,  // the member has another set: its samples have nothing to do with this one's labels
     kGone       // the member is gone, or has not answered in time, and is asked no more
   };
 
@@ -42,6 +43,14 @@ class PeerLinks {
   // What messages call the member: "worker 2 (10.0.0.3:40000)".
   virtual std::string name(std::uint32_t member) const = 0;
 };
+
+// What both members are told of a set that is not the other's.
+inline std::string other_set(const std::string& member) {
+  return "data.spread: " + member +
+         " has another set than this worker, so no samples go between them: give all workers of "
+         "the "
+         "job the same set in data.path, in one data.format";
+}
 
 // What links are made of.
 struct LinkParts {

@@ -10,8 +10,12 @@ namespace phub::data {
 
 using Outcome = PeerAnswer::Outcome;
 
-Requests::Requests(std::uint32_t members, std::uint32_t slots, std::uint32_t largest_bytes)
-    : largest_bytes_(largest_bytes), slots_(slots), gone_(members) {
+Requests::Requests(std::uint32_t members, std::uint32_t slots, std::uint32_t largest_bytes,
+                   std::uint32_t content_number)
+    : largest_bytes_(largest_bytes),
+      content_number_(content_number),
+      slots_(slots),
+      gone_(members) {
   for (std::uint32_t i = 0; i < slots; ++i) slots_[i].number = i;
 }
 
@@ -38,7 +42,8 @@ std::optional<std::uint32_t> Requests::begin(std::uint32_t member, std::uint64_t
   found->number =
       found->number > UINT32_MAX - count ? found->number % count : found->number + count;
   found->member = member;
-  found->request = {.sample = sample, .largest_bytes = largest_bytes_};
+  found->request = {
+      .sample = sample, .largest_bytes = largest_bytes_, .content_number = content_number_};
   return found->number;
 }
 
@@ -126,8 +131,10 @@ void Requests::arrived(std::uint32_t member, std::uint32_t number) {
   const std::lock_guard lock(mutex_);
   Slot* const found = find(member, number);
   if (found == nullptr) return;
-  if (!found->bytes && found->refusal == static_cast<std::uint8_t>(PeerRefusal::kTooLarge)) {
-    found->answer.outcome = Outcome::kTooLarge;
+  if (!found->bytes) {
+    const auto refusal = static_cast<PeerRefusal>(found->refusal);
+    if (refusal == PeerRefusal::kTooLarge) found->answer.outcome = Outcome::kTooLarge;
+    if (refusal == PeerRefusal::kOtherSet) found->answer.outcome = Outcome::kOtherSet;
   }
   found->state = State::kOver;
   if (found->is_left) free(*found);

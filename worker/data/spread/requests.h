@@ -22,7 +22,9 @@ namespace phub::data {
 
 class Requests {
  public:
-  Requests(std::uint32_t members, std::uint32_t slots, std::uint32_t largest_bytes);
+  // `content_number` goes with each request.
+  Requests(std::uint32_t members, std::uint32_t slots, std::uint32_t largest_bytes,
+           std::uint32_t content_number);
 
   // Takes a slot for a request. Nothing: the member is gone, or no slot has become free in time;
   // `answer` then says so.
@@ -75,7 +77,7 @@ class Requests {
   Slot* find(std::uint32_t member, std::uint32_t number);
   void free(Slot& slot);
 
-  const std::uint32_t largest_bytes_;
+  const std::uint32_t largest_bytes_, content_number_;
   mutable std::mutex mutex_;
   std::condition_variable over_, freed_;
   std::vector<Slot> slots_;

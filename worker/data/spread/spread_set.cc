@@ -82,11 +82,14 @@ Result<std::span<const std::uint8_t>> SpreadSet::deliver(std::uint64_t sample,
     PHUB_ASSIGN_OR_RETURN(const Holder::Taken taken, holder_->take(sample, buffer));
     bytes = taken.bytes;
     if (taken.is_held) origin = Origin::kOwnMemory;
-  } else if (ask(sample, buffer)) {
-    bytes = buffer;
-    origin = Origin::kPeer;
   } else {
-    PHUB_ASSIGN_OR_RETURN(bytes, holder_->read_source(sample, buffer));
+    PHUB_ASSIGN_OR_RETURN(const bool has_come, ask(sample, buffer));
+    if (has_come) {
+      bytes = buffer;
+      origin = Origin::kPeer;
+    } else {
+      PHUB_ASSIGN_OR_RETURN(bytes, holder_->read_source(sample, buffer));
+    }
   }
   auto& count = origin == Origin::kOwnMemory ? own_
                 : origin == Origin::kPeer    ? peer_
@@ -96,9 +99,12 @@ Result<std::span<const std::uint8_t>> SpreadSet::deliver(std::uint64_t sample,
   return bytes;
 }
 
-bool SpreadSet::ask(std::uint64_t sample, std::vector<std::uint8_t>& buffer) const {
+Result<bool> SpreadSet::ask(std::uint64_t sample, std::vector<std::uint8_t>& buffer) const {
   const std::uint32_t member = holder_->member_of(sample);
   const PeerAnswer answer = links_->ask(member, sample, buffer);
+  if (answer.outcome == PeerAnswer::Outcome::kOtherSet) {
+    return Status(Code::kInvalidArgument, other_set(links_->name(member)));
+  }
   if (answer.outcome != PeerAnswer::Outcome::kBytes) {
     note_once(member, answer.outcome, answer.why);
     return false;

@@ -65,9 +65,11 @@ class SpreadSet final : public SampleSet {
   std::string name(std::uint64_t sample) const override { return source_->name(sample); }
   std::uint64_t index_bytes() const override { return source_->index_bytes(); }
   std::uint64_t fingerprint() const override { return source_->fingerprint(); }
+  std::uint64_t content_number() const override { return source_->content_number(); }
   ReadCounts reads() const override { return source_->reads(); }
 
-  // REQUIRES, of both: begin succeeded. Errors: those of the source.
+  // REQUIRES, of both: begin succeeded. Errors: those of the source; kInvalidArgument, another
+  // member has another set.
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override;
   Result<std::span<const std::uint8_t>> deliver(std::uint64_t sample,
@@ -84,8 +86,8 @@ class SpreadSet final : public SampleSet {
 
  private:
   SpreadSet(std::unique_ptr<SampleSet> source, SpreadOptions options);
-  // From another member. False: it has not come from there.
-  bool ask(std::uint64_t sample, std::vector<std::uint8_t>& buffer) const;
+  // From another member. False: it has not come from there. Error: kInvalidArgument, as above.
+  Result<bool> ask(std::uint64_t sample, std::vector<std::uint8_t>& buffer) const;
   void note_once(std::uint32_t member, PeerAnswer::Outcome outcome, const std::string& why) const;
 
   const std::unique_ptr<SampleSet> source_;

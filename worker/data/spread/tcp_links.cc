@@ -47,7 +47,8 @@ TcpLinks::TcpLinks(const LinkParts& parts, const TcpLinkOptions& options)
       note_(parts.note),
       readers_(parts.readers),
       holder_(parts.holder),
-      requests_(parts.holder.members(), parts.readers, parts.largest_bytes),
+      requests_(parts.holder.members(), parts.readers, parts.largest_bytes,
+                parts.holder.content_number()),
       answers_(parts.holder),
       connections_(connections_of(parts.group)),
       members_(parts.holder.members()) {}
@@ -239,6 +240,12 @@ void TcpLinks::on_request(std::uint32_t member, const Completion& arrived) {
   const auto request = answers_.take(arrived.data, why);
   if (!request) {
     close(arrived.peer, why);
+    return;
+  }
+  if (request->content_number != holder_.content_number()) {
+    answers_.refuse_other_set(member, arrived.immediate);
+    const bool is_noted = std::exchange(members_[member].has_other_set, true);
+    if (!is_noted && note_) note_(other_set(name(member)));
     return;
   }
   holder_.want(request->sample, [this, member, number = arrived.immediate,

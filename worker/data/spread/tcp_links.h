@@ -90,6 +90,7 @@ class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
   struct Peers {
     std::optional<transport::PeerId> requests{}, answers{};  // connections
     std::deque<std::uint32_t> unsent{};                      // numbers of requests
+    bool has_other_set = false;                              // which has been noted
   };
   std::vector<Connection> connections_;  // [peer]
   std::vector<Peers> members_;

@@ -66,8 +66,10 @@ class RawStream {
     std::memcpy(all.data() + sizeof(refusal) + 1, &answer, sizeof(answer));
     send(all.data(), all.size());
   }
-  void ask(std::uint32_t number, std::uint64_t sample, std::uint32_t largest = 1000) {
-    const PeerRequest request{.sample = sample, .largest_bytes = largest};
+  void ask(std::uint32_t number, std::uint64_t sample, std::uint32_t largest = 1000,
+           std::uint32_t content = content_here()) {
+    const PeerRequest request{
+        .sample = sample, .largest_bytes = largest, .content_number = content};
     send_plain(number, {reinterpret_cast<const std::uint8_t*>(&request), sizeof(request)});
   }
   // The same sample again and again, in one piece.
@@ -82,7 +84,7 @@ class RawStream {
                       .immediate = number,
                       .bytes = sizeof(PeerRequest),
                       .check = transport::frame_check(number, sizeof(PeerRequest))},
-                     {.sample = sample, .largest_bytes = 1000}});
+                     {.sample = sample, .largest_bytes = 1000, .content_number = content_here()}});
     }
     send(all.data(), all.size() * sizeof(Whole));
   }

@@ -43,6 +43,8 @@ struct Store {
   explicit Store(std::uint64_t samples, std::uint64_t damaged_sample = ~std::uint64_t{0})
       : damaged(damaged_sample), reads(samples) {}
 
+  std::uint16_t label = 0;  // of each sample
+
   const std::uint64_t damaged;          // cannot be read
   std::vector<std::atomic<int>> reads;  // of each sample
   std::atomic<std::uint64_t> bytes{0};
@@ -65,7 +67,7 @@ class StoredSet final : public SampleSet {
 
   std::uint64_t samples() const override { return store_.reads.size(); }
   const std::vector<std::string>& classes() const override { return classes_; }
-  std::uint16_t label(std::uint64_t) const override { return 0; }
+  std::uint16_t label(std::uint64_t) const override { return store_.label; }
   std::string name(std::uint64_t sample) const override { return std::to_string(sample); }
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override {
@@ -81,10 +83,16 @@ class StoredSet final : public SampleSet {
   const std::vector<std::string> classes_ = {"one"};
 };
 
+// The sets whose samples have label 0 have this number.
+inline std::uint32_t content_here() {
+  Store store(kSamples);
+  return static_cast<std::uint32_t>(StoredSet(store).content_number());
+}
+
 // Asks the holders of this process.
 class NearLinks final : public PeerLinks {
  public:
-  enum class Manner { kHonest, kDead, kForges, kRefuses };
+  enum class Manner { kHonest, kDead, kForges, kRefuses, kHasOtherSet };
   struct Other {
     Holder* holder = nullptr;
     std::atomic<Manner> manner{Manner::kHonest};
@@ -104,6 +112,7 @@ class NearLinks final : public PeerLinks {
       if (dropped != dropped_.end()) return {.outcome = Outcome::kGone, .why = dropped->second};
     }
     const Manner manner = other.manner;
+    if (manner == Manner::kHasOtherSet) return {.outcome = Outcome::kOtherSet};
     if (manner == Manner::kDead) return {.outcome = Outcome::kGone, .why = "it has closed"};
     if (manner == Manner::kRefuses) return {.outcome = Outcome::kNotHeld};
     const auto promise = std::make_shared<std::promise<std::optional<Holder::Held>>>();

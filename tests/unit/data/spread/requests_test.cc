@@ -21,7 +21,7 @@ std::uint32_t begin(Requests& requests, std::uint32_t member = kOne) {
 }
 
 TEST_CASE("An answer that has begun gets no other room, whichever of the two kinds comes second") {
-  Requests requests(3, 1, 100);
+  Requests requests(3, 1, 100, 9);
   const std::uint32_t number = begin(requests);
   const bool is_refused_first = GENERATE(true, false);
   if (is_refused_first) {
@@ -41,7 +41,7 @@ TEST_CASE("An answer that has begun gets no other room, whichever of the two kin
 }
 
 TEST_CASE("An answer that arrives twice does not end the next request of its slot") {
-  Requests requests(3, 1, 100);
+  Requests requests(3, 1, 100, 9);
   const std::uint32_t first = begin(requests);
   REQUIRE(requests.refusal_room(kOne, first, 1) != nullptr);
   requests.arrived(kOne, first);

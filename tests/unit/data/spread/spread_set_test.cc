@@ -150,6 +150,19 @@ TEST_CASE("Bytes that do not have their CRC32C are never handed out, and their s
   CHECK_THAT(members.notes[0].all()[0], Catch::Contains("worker 2") && Catch::Contains("CRC32C"));
 }
 
+TEST_CASE("A member with another set ends the training, and nothing is read in its place") {
+  Members members(2, kPlenty);
+  members.set_manner(1, NearLinks::Manner::kHasOtherSet);
+  std::vector<std::uint8_t> buffer;
+  const auto bytes = members.sets[0]->read(1, buffer);
+  REQUIRE_FALSE(bytes);
+  CHECK(bytes.error().code() == Code::kInvalidArgument);
+  CHECK_THAT(bytes.error().message(),
+             Catch::StartsWith("data.spread: worker 1 has another set than this worker") &&
+                 Catch::Contains("give all workers of the job the same set"));
+  CHECK(members.sets[0]->counts().source == 0);
+}
+
 TEST_CASE("A member that holds nothing is noted once") {
   Members members(2, kPlenty);
   members.set_manner(0, NearLinks::Manner::kRefuses);

@@ -112,6 +112,39 @@ TEST_CASE("Members over TCP read the source once in all, plain and encrypted") {
   }
 }
 
+TEST_CASE("Members whose sets have other labels name each other, and read nothing") {
+  std::vector<PeerListener> listeners;
+  for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
+  const auto groups = groups_of(listeners, false);
+  std::vector<std::unique_ptr<Store>> stores;
+  for (int i = 0; i < 2; ++i) stores.push_back(std::make_unique<Store>(kSamples));
+  stores[1]->label = 1;
+  std::vector<Notes> notes(2);
+  std::vector<std::unique_ptr<SpreadSet>> sets(2);
+  {
+    std::vector<std::jthread> beginning;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      beginning.emplace_back([&, i] {
+        sets[i] = begin_member(*stores[i], groups[i], std::move(listeners[i]), notes[i]);
+      });
+    }
+  }
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const std::string other = "data.spread: worker " + std::to_string(1 - i) + " (127.0.0.1 port ";
+    for (int times = 0; times < 2; ++times) {
+      std::vector<std::uint8_t> buffer;
+      const auto bytes = sets[i]->read(1 - i, buffer);
+      REQUIRE_FALSE(bytes);
+      CHECK(bytes.error().code() == Code::kInvalidArgument);
+      CHECK_THAT(bytes.error().message(), Contains(other) && Contains("another set than this"));
+    }
+    CHECK(sets[i]->counts().source == 0);
+    REQUIRE(notes[1 - i].all().size() == 1);
+    CHECK_THAT(notes[1 - i].all()[0], Contains("data.spread: worker " + std::to_string(i) + " (") &&
+                                          Contains("another set than this worker"));
+  }
+}
+
 TEST_CASE("When a member goes, the others read its samples from the source") {
   TcpMembers members(3, false);
   CHECK(members.run() == whole_sum());
@@ -273,9 +306,13 @@ TEST_CASE("A member gets the samples that are held here, with their CRC32C") {
   }
   stream.ask(77, 4, 10);
   CHECK(stream.receive_frame().bytes == std::vector<std::uint8_t>{2});
+  // Where the sets differ, the sample's number means nothing.
+  stream.ask(78, 1'000'000, 1000, content_here() + 1);
+  CHECK(stream.receive_frame().bytes == std::vector<std::uint8_t>{3});
+  CHECK_THAT(pair.only_note(), Contains("another set than this worker"));
   // Nobody else may be this member.
   CHECK_FALSE(pair.other->call(0, 3, pair.key, kShort));
-  CHECK(pair.notes.all().empty());
+  CHECK(pair.notes.all().size() == 1);
 }
 
 TEST_CASE("A member that asks for nonsense is closed, and named with the reason") {

@@ -142,6 +142,7 @@ class PackedSet final : public SampleSet {
         .add(std::uint64_t{header_.index_crc} << 32U | header_.names_crc)
         .value();
   }
+  std::uint64_t content_number() const override { return fingerprint(); }
   std::uint64_t index_bytes() const override {
     std::uint64_t bytes = entries_.capacity() * sizeof(PackEntry);
     for (const std::string& name : classes_) bytes += sizeof(std::string) + name.size();
