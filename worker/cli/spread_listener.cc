@@ -57,9 +57,9 @@ Result<PeerAddress> listen_for_peers(const WorkerConfig& config, train::SessionO
       [listener, timeout,
        &config](const data::LinkParts& parts) -> Result<std::unique_ptr<data::PeerLinks>> {
     PHUB_RETURN_IF_ERROR(check_encryption(config, parts.group));
-    PHUB_ASSIGN_OR_RETURN(auto links,
-                          data::TcpLinks::create(parts, {.set_up = timeout, .patience = timeout},
-                                                 std::move(*listener)));
+    PHUB_ASSIGN_OR_RETURN(
+        auto links,
+        data::TcpLinks::create(parts, data::TcpLinkOptions::within(timeout), std::move(*listener)));
     return std::unique_ptr<data::PeerLinks>(std::move(links));
   };
   return PeerAddress{.host = host_of(config), .port = port};

@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kSleepMax{1'000};
 constexpr std::uint32_t kCallsAtOnce = 8;
-constexpr std::chrono::milliseconds kLeastCall{1'000};  // also for the last of many members
 
 const char* words_of(Loss loss) {
   switch (loss) {
@@ -116,6 +115,11 @@ void TcpLinks::call_all() {
 
 void TcpLinks::call(std::uint32_t member, Clock::time_point end) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+  if (left.count() <= 0) {
+    return requests_.mark_gone(member, "the " + std::to_string(options_.set_up.count()) +
+                                           " ms to connect to all workers were over before it "
+                                           "was called");
+  }
   client::JoinInfo place;
   place.job_id = group_.job_id;
   place.epoch = group_.epoch;
@@ -124,10 +128,8 @@ void TcpLinks::call(std::uint32_t member, Clock::time_point end) {
   place.host = group_.peers[member].host;
   place.tcp_port = group_.peers[member].port;
   place.encrypts_data = group_.encrypts;
-  auto stream = client::open_tcp({.joined = &place,
-                                  .core = member,
-                                  .timeout = std::max(left, kLeastCall),
-                                  .stream = readers_});
+  auto stream =
+      client::open_tcp({.joined = &place, .core = member, .timeout = left, .stream = readers_});
   if (!stream) return requests_.mark_gone(member, stream.error().message());
   const auto shared = std::make_shared<transport::TcpStream>(std::move(*stream));
   give([this, member, shared] { add(member, Connection::Use::kRequests, std::move(*shared)); });

@@ -7,6 +7,7 @@
 // thread may ask. Owned by the SpreadSet.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -30,8 +31,15 @@
 namespace phub::data {
 
 struct TcpLinkOptions {
-  std::chrono::milliseconds set_up{30'000};    // how long the others may take to connect
-  std::chrono::milliseconds patience{30'000};  // how long an answer may take
+  std::chrono::milliseconds set_up{10'000};    // how long connecting to all others may take
+  std::chrono::milliseconds patience{10'000};  // how long an answer may take
+
+  // A third of a worker's deadline each. So a batch that has waited for both, and is then read from
+  // the source, still comes before the job gives the worker up.
+  static TcpLinkOptions within(std::chrono::milliseconds timeout) {
+    const std::chrono::milliseconds third = std::max(timeout / 3, std::chrono::milliseconds(1));
+    return {.set_up = third, .patience = third};
+  }
 };
 
 class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {

@@ -365,6 +365,30 @@ TEST_CASE("Who does not know the key is closed before it is answered, and keeps 
   CHECK(other.call(0, 3, groups[0].key));
 }
 
+TEST_CASE("A third of a worker's deadline is for connecting, and a third for an answer") {
+  const auto options = TcpLinkOptions::within(std::chrono::milliseconds(30'000));
+  CHECK(options.set_up == std::chrono::milliseconds(10'000));
+  CHECK(options.patience == std::chrono::milliseconds(10'000));
+  CHECK(TcpLinkOptions::within(std::chrono::milliseconds(1)).patience.count() == 1);
+}
+
+// The first eight that are called do not answer, which takes all of the time.
+TEST_CASE("The time to connect is that for all members, however many do not answer") {
+  std::vector<PeerListener> listeners;
+  for (int i = 0; i < 10; ++i) listeners.push_back(listen_here());
+  const auto groups = groups_of(listeners, false);
+  Store store(kSamples);
+  Notes notes;
+  const auto set =
+      begin_member(store, groups[0], std::move(listeners[0]), notes, kLongEnough, kShort);
+  std::vector<std::uint8_t> buffer;
+  REQUIRE(set->read(9, buffer));
+  CHECK(set->counts().source == 1);
+  REQUIRE(notes.all().size() == 1);
+  CHECK_THAT(notes.all()[0],
+             Contains("worker 9 (") && Contains("the 50 ms to connect to all workers were over"));
+}
+
 TEST_CASE("A member that nobody can reach counts as gone") {
   std::vector<PeerListener> listeners;
   for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
