@@ -19,19 +19,26 @@ std::uint64_t cost_of(std::size_t bytes) {
   return (bytes + kHead + kUnit - 1) / kUnit * kUnit;
 }
 
+std::string first_error(const Status& error) {
+  return "data.spread: " + error.message() +
+         "; what cannot be read is tried once more, and is then not held in memory; other such "
+         "errors are not told";
+}
+
 }  // namespace
 
 Holder::Holder(const SampleSet& source, const HolderOptions& options)
     : source_(source),
       options_(options),
       content_number_(options.members == 1 ? 0
-                                           : static_cast<std::uint32_t>(source.content_number())) {
+                                           : static_cast<std::uint32_t>(source.content_number())),
+      pause_(options.pause) {
   PHUB_CHECK(options.self < options.members, "a member's place is below their number");
   const std::uint64_t samples = source.samples();
   const std::uint64_t own =
       samples > options.self ? most_own_samples(samples - options.self, options.members) : 0;
   entries_.resize(own);
-  states_.resize(own, State::kUnread);
+  states_.resize(own, Reading::kUnread);
   try {
     for (std::uint32_t i = 0; i < options.loaders; ++i) {
       loaders_.emplace_back([this](const std::stop_token& stop) { load(stop); });
@@ -72,10 +79,10 @@ Result<Holder::Taken> Holder::take(std::uint64_t sample, std::vector<std::uint8_
   const std::uint64_t place = place_of(sample);
   {
     std::unique_lock lock(mutex_);
-    settled_.wait(lock, [&] { return states_[place] != State::kReading; });
-    if (states_[place] == State::kHeld) return Taken{held_at(place).bytes, true};
-    if (states_[place] == State::kUnread && !is_full_) {
-      states_[place] = State::kReading;
+    settled_.wait(lock, [&] { return !is_read_now(states_[place]); });
+    if (states_[place] == Reading::kHeld) return Taken{held_at(place).bytes, true};
+    if (is_unread(states_[place]) && !is_full_) {
+      states_[place] = begun(states_[place]);
       lock.unlock();
       return read_in(sample, buffer);
     }
@@ -93,7 +100,7 @@ bool Holder::reserve(std::size_t size) {
     return true;
   }
   if (!options_.note) return false;
-  const auto held = std::count(states_.begin(), states_.end(), State::kHeld);
+  const auto held = std::count(states_.begin(), states_.end(), Reading::kHeld);
   options_.note("data.spread.memory_mib: " + std::to_string(options_.bytes) +
                 " bytes are left for samples, and hold " + std::to_string(held) + " of the " +
                 std::to_string(entries_.size()) +
@@ -119,21 +126,35 @@ Result<Holder::Taken> Holder::read_in(std::uint64_t sample, std::vector<std::uin
     entry.checksum = crc32c(std::as_bytes(*bytes));
   }
   const bool is_held = entry.bytes != nullptr;
-  settle(sample, std::move(entry));
-  if (!bytes) return bytes.error();
+  settle(sample, std::move(entry), !bytes ? End::kFailed : is_held ? End::kRead : End::kFull);
+  if (!bytes) {
+    if (!is_error_noted_.exchange(true) && options_.note) options_.note(first_error(bytes.error()));
+    return bytes.error();
+  }
   return Taken{is_held ? held_at(place_of(sample)).bytes : *bytes, is_held};
 }
 
 // Tells all who wait for the sample what became of it.
-void Holder::settle(std::uint64_t sample, Entry entry) {
+void Holder::settle(std::uint64_t sample, Entry entry, End end) {
   const std::uint64_t place = place_of(sample);
   std::vector<Answer> answers;
   std::optional<Held> held;
   {
     const std::lock_guard lock(mutex_);
-    states_[place] = entry.bytes ? State::kHeld : State::kAbsent;
+    Reading& state = states_[place];
+    state = end == End::kRead     ? Reading::kHeld
+            : end == End::kFailed ? failed(state)
+                                  : Reading::kAbsent;
     entries_[place] = std::move(entry);
-    if (states_[place] == State::kHeld) held = held_at(place);
+    if (end == End::kRead) {
+      held = held_at(place);
+      pause_.on_success();
+    }
+    if (end == End::kFailed) pause_.on_error();
+    if (is_unread(state)) {
+      ahead_ = std::min(ahead_, place);
+      work_.notify_all();
+    }
     const auto [first, last] = waiting_.equal_range(sample);
     for (auto each = first; each != last; ++each) answers.push_back(std::move(each->second));
     waiting_.erase(first, last);
@@ -148,15 +169,15 @@ void Holder::want(std::uint64_t sample, Answer answer) {
   std::optional<Held> held;
   {
     const std::lock_guard lock(mutex_);
-    const State state = states_[place];
-    const bool will_be_read = state == State::kUnread && !is_full_ && !loaders_.empty();
-    if (will_be_read || state == State::kReading) {
+    const Reading state = states_[place];
+    const bool will_be_read = is_unread(state) && !is_full_ && !loaders_.empty();
+    if (will_be_read || is_read_now(state)) {
       if (will_be_read) wanted_.push_back(sample);
       waiting_.emplace(sample, std::move(answer));
       work_.notify_one();
       return;
     }
-    if (state == State::kHeld) held = held_at(place);
+    if (state == Reading::kHeld) held = held_at(place);
   }
   answer(held);
 }
@@ -170,10 +191,11 @@ std::optional<std::uint64_t> Holder::next_to_load() {
     const std::uint64_t sample = wanted_.front();
     wanted_.pop_front();
     // Others wait for it also where memory is full: then nothing is read, and they are told so.
-    if (states_[place_of(sample)] == State::kUnread) return sample;
+    if (is_unread(states_[place_of(sample)])) return sample;
   }
+  if (!pause_.is_over()) return std::nullopt;
   for (; !is_full_ && ahead_ < entries_.size(); ++ahead_) {
-    if (states_[ahead_] == State::kUnread) return sample_at(ahead_++);
+    if (is_unread(states_[ahead_])) return sample_at(ahead_++);
   }
   return std::nullopt;
 }
@@ -185,14 +207,17 @@ void Holder::load(const std::stop_token& stop) {
     const auto sample = next_to_load();
     if (!sample) {
       settled_.notify_all();
+      const ErrorPause::Clock::time_point end = pause_.end();
+      if (has_work()) work_.wait_until(lock, stop, end, [&] { return !wanted_.empty(); });
       continue;
     }
     const bool is_full = is_full_;
-    states_[place_of(*sample)] = State::kReading;
+    Reading& state = states_[place_of(*sample)];
+    state = begun(state);
     ++reading_;
     lock.unlock();
     if (is_full) {
-      settle(*sample, {});
+      settle(*sample, {}, End::kFull);
     } else {
       static_cast<void>(read_in(*sample, buffer));  // who asks next is told of errors
     }

@@ -3,9 +3,11 @@
 // A sample is read from the source when it is first asked for. Threads of the holder's own read
 // what other members ask for, and then ahead, in the order of the set. What was read stays until
 // the holder goes, so its bytes may be used without a lock. What does not fit into the memory is
-// read from the source by whom it is asked for. Owned by the SpreadSet; any thread may ask.
+// read from the source by whom it is asked for. So is what could not be read twice; the first error
+// is noted. Owned by the SpreadSet; any thread may ask.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -22,6 +24,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/formats/sample_set.h"
+#include "worker/data/spread/reading.h"
 
 namespace phub::data {
 
@@ -31,6 +34,7 @@ struct HolderOptions {
   std::uint64_t bytes = 0;                          // for samples, the allocator's share included
   std::uint32_t loaders = 1;                        // threads that read ahead and for others
   std::function<void(std::string_view)> note = {};  // by any thread, one at a time; may be empty
+  std::chrono::milliseconds pause{100};  // of reading ahead after an error; doubled by each more
 };
 
 // What has been read from the source.
@@ -90,13 +94,13 @@ class Holder {
   bool wait_until_loaded(std::chrono::milliseconds timeout);
 
  private:
-  enum class State : std::uint8_t { kUnread, kReading, kHeld, kAbsent };
   struct Entry {
     std::unique_ptr<std::uint8_t[]> bytes;
     std::uint32_t size = 0;
     std::uint32_t checksum = 0;
   };
-  static_assert(sizeof(Entry) + sizeof(State) == kIndexBytes);
+  static_assert(sizeof(Entry) + sizeof(Reading) == kIndexBytes);
+  enum class End : std::uint8_t { kRead, kFailed, kFull };  // of an own sample's read
 
   std::uint64_t place_of(std::uint64_t sample) const { return sample / options_.members; }
   std::uint64_t sample_at(std::uint64_t place) const {
@@ -108,7 +112,7 @@ class Holder {
   // Reads an own sample, which this thread has marked, and keeps it if it can be read and fits.
   Result<Taken> read_in(std::uint64_t sample, std::vector<std::uint8_t>& buffer);
   bool reserve(std::size_t size);
-  void settle(std::uint64_t sample, Entry entry);
+  void settle(std::uint64_t sample, Entry entry, End end);
   Held held_at(std::uint64_t place) const;
 
   const SampleSet& source_;
@@ -117,13 +121,15 @@ class Holder {
   mutable std::mutex mutex_;
   std::condition_variable_any work_, settled_;
   std::vector<Entry> entries_;  // [place]
-  std::vector<State> states_;
+  std::vector<Reading> states_;
   std::uint64_t ahead_ = 0;           // places before it are read ahead
   std::deque<std::uint64_t> wanted_;  // by other members, and unread
   std::unordered_multimap<std::uint64_t, Answer> waiting_;
   std::uint64_t held_bytes_ = 0;
   std::uint32_t reading_ = 0;  // loaders that read
   bool is_full_ = false;
+  ErrorPause pause_;  // of reading ahead
+  std::atomic<bool> is_error_noted_{false};
   SourceCounts counts_;
   std::vector<std::jthread> loaders_;  // last: they end before what they use goes
 };

@@ -43,7 +43,8 @@ struct Store {
   explicit Store(std::uint64_t samples, std::uint64_t damaged_sample = ~std::uint64_t{0})
       : damaged(damaged_sample), reads(samples) {}
 
-  std::uint16_t label = 0;  // of each sample
+  std::uint16_t label = 0;             // of each sample
+  std::atomic<bool> is_closed{false};  // nothing can be read
 
   const std::uint64_t damaged;          // cannot be read
   std::vector<std::atomic<int>> reads;  // of each sample
@@ -73,6 +74,7 @@ class StoredSet final : public SampleSet {
                                              std::vector<std::uint8_t>& buffer) const override {
     ++store_.reads[sample];
     if (sample == store_.damaged) return Status(Code::kDataLoss, "it is damaged");
+    if (store_.is_closed) return Status(Code::kUnavailable, "it is closed");
     buffer = bytes_of(sample);
     store_.bytes += buffer.size();
     return std::span<const std::uint8_t>(buffer);

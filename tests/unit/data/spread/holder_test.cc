@@ -1,0 +1,87 @@
+// A holder goes on when the source has passing faults, and when a sample does not fit.
+#include "worker/data/spread/holder.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/data/spread/members.h"
+
+namespace phub::data {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::chrono::milliseconds kNoPause{1};
+constexpr std::chrono::milliseconds kEndlessPause{600'000};
+
+bool is_held(Holder& holder, std::uint64_t sample) {
+  const auto promise = std::make_shared<std::promise<bool>>();
+  auto future = promise->get_future();
+  holder.want(sample, [promise](const auto& held) { promise->set_value(held.has_value()); });
+  REQUIRE(future.wait_for(kLongEnough) == std::future_status::ready);
+  return future.get();
+}
+
+TEST_CASE("A sample that could not be read once is read again, and then held") {
+  Store store(kSamples);
+  const StoredSet set(store);
+  store.is_closed = true;
+  // Nobody reads ahead.
+  Holder holder(set, {.bytes = kPlenty, .loaders = 0});
+  std::vector<std::uint8_t> buffer;
+  const auto refused = holder.take(7, buffer);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message() == "it is closed");
+  store.is_closed = false;
+  REQUIRE(holder.take(7, buffer));
+  CHECK(is_held(holder, 7));
+}
+
+TEST_CASE("A sample that could not be read twice is not held any more") {
+  Store store(kSamples);
+  const StoredSet set(store);
+  store.is_closed = true;
+  Holder holder(set, {.bytes = kPlenty, .loaders = 0});
+  std::vector<std::uint8_t> buffer;
+  for (int times = 0; times < 2; ++times) CHECK_FALSE(holder.take(7, buffer));
+  store.is_closed = false;
+  const auto taken = holder.take(7, buffer);
+  REQUIRE(taken);
+  CHECK_FALSE(taken->is_held);
+  CHECK_FALSE(is_held(holder, 7));
+}
+
+TEST_CASE("When the source has a fault, the loaders pause after one sample each") {
+  Store store(kSamples);
+  const StoredSet set(store);
+  store.is_closed = true;
+  Notes notes;
+  Holder holder(set,
+                {.bytes = kPlenty, .loaders = 3, .note = notes.note(), .pause = kEndlessPause});
+  // What others wait for is read meanwhile.
+  CHECK_FALSE(is_held(holder, 90));
+  CHECK_FALSE(is_held(holder, 90));
+  store.is_closed = false;
+  CHECK(is_held(holder, 91));
+  CHECK_FALSE(is_held(holder, 90));
+  holder.stop();
+  CHECK(store.all_reads() <= 3 + 3);
+  REQUIRE(notes.all().size() == 1);
+  CHECK_THAT(notes.all()[0], Contains("data.spread: ") && Contains("it is closed") &&
+                                 Contains("is tried once more"));
+}
+
+TEST_CASE(
+    "The loaders come back to the samples that could not be read, and pass over damaged ones") {
+  Store store(kSamples, 4);
+  const StoredSet set(store);
+  Holder holder(set, {.bytes = kPlenty, .loaders = 3, .pause = kNoPause});
+  REQUIRE(holder.wait_until_loaded(kLongEnough));
+  CHECK(store.reads[4] == 2);
+  CHECK(store.all_reads() == static_cast<int>(kSamples) + 1);
+  CHECK_FALSE(is_held(holder, 4));
+  CHECK(is_held(holder, 5));
+  CHECK(is_held(holder, kSamples - 1));
+}
+
+}  // namespace
+}  // namespace phub::data
