@@ -32,7 +32,7 @@ std::string host_of(const WorkerConfig& config) {
 
 Status check_encryption(const WorkerConfig& config, const client::PeerGroup& group) {
   const auto is_near = [](const client::PeerPlace& peer) { return is_loopback(peer.host); };
-  if (!config.security().require_encryption() || group.encrypts ||
+  if (!config.security().require_encryption() || group.encrypts || group.peers.size() == 1 ||
       std::ranges::all_of(group.peers, is_near)) {
     return {};
   }

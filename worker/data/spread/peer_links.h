@@ -60,7 +60,7 @@ struct LinkParts {
   std::uint32_t largest_bytes = 0;  // of an answer
   std::function<void(std::string_view)> note = {};  // by any thread, one at a time; may be empty
 };
-// Connects to the other members. One that cannot be reached counts as gone.
+// Connects to the other members. One that cannot be reached counts as gone. Null: there are none.
 using ConnectPeers = std::function<Result<std::unique_ptr<PeerLinks>>(const LinkParts& parts)>;
 
 }  // namespace phub::data

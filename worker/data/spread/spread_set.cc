@@ -61,8 +61,10 @@ Status SpreadSet::begin(const SpreadPlace& place, const MakeLinks& make) {
                               .bytes = share.held_bytes,
                               .loaders = std::clamp(options_.readers, 1U, kLoadersMax),
                               .note = options_.note});
-  if (place.members == 1) return {};
-  PHUB_ASSIGN_OR_RETURN(links_, make(*holder_, share.largest_bytes));
+  if (make) {
+    PHUB_ASSIGN_OR_RETURN(links_, make(*holder_, share.largest_bytes));
+  }
+  PHUB_CHECK(place.members == 1 || links_ != nullptr, "several members have links");
   return {};
 }
 

@@ -46,7 +46,8 @@ struct SpreadCounts {
 
 class SpreadSet final : public SampleSet {
  public:
-  // Makes the links; `largest_bytes` is of an answer. The holder outlives them.
+  // Makes the links; `largest_bytes` is of an answer. The holder outlives them. With one member
+  // there are none, and what listens is to be closed.
   using MakeLinks = std::function<Result<std::unique_ptr<PeerLinks>>(Holder& holder,
                                                                      std::uint32_t largest_bytes)>;
 

@@ -55,6 +55,7 @@ TcpLinks::TcpLinks(const LinkParts& parts, const TcpLinkOptions& options)
 Result<std::unique_ptr<TcpLinks>> TcpLinks::create(const LinkParts& parts,
                                                    const TcpLinkOptions& options,
                                                    PeerListener listener) {
+  if (parts.group.peers.size() == 1) return std::unique_ptr<TcpLinks>();
   std::unique_ptr<TcpLinks> links(new TcpLinks(parts, options));
   PHUB_ASSIGN_OR_RETURN(links->endpoint_,
                         transport::TcpEndpoint::create(

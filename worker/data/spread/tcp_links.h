@@ -44,7 +44,8 @@ struct TcpLinkOptions {
 
 class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
  public:
-  // Connects to the other members. Errors: there is no descriptor or thread left.
+  // Connects to the other members. Null: there are none, and the listener is closed. Errors: there
+  // is no descriptor or thread left.
   static Result<std::unique_ptr<TcpLinks>> create(const LinkParts& parts,
                                                   const TcpLinkOptions& options,
                                                   PeerListener listener);

@@ -6,53 +6,12 @@
 #include <thread>
 
 #include "tests/unit/data/spread/fake_member.h"
-#include "worker/data/spread/spread_set.h"
+#include "tests/unit/data/spread/tcp_members.h"
 
 namespace phub::data {
 namespace {
 
 using Catch::Matchers::Contains;
-
-constexpr std::chrono::milliseconds kShort{50};  // for what never comes
-
-std::vector<client::PeerGroup> groups_of(const std::vector<PeerListener>& listeners,
-                                         bool encrypts) {
-  client::PeerGroup group{.job_id = 7, .epoch = 1, .encrypts = encrypts};
-  group.key.fill(0x5A);
-  for (const PeerListener& listener : listeners) {
-    group.peers.push_back({.worker = static_cast<std::uint32_t>(group.peers.size()),
-                           .host = "127.0.0.1",
-                           .port = listener.port()});
-  }
-  std::vector<client::PeerGroup> groups(listeners.size(), group);
-  for (std::uint32_t i = 0; i < groups.size(); ++i) groups[i].own = i;
-  return groups;
-}
-
-std::unique_ptr<SpreadSet> begin_member(Store& store, const client::PeerGroup& group,
-                                        PeerListener listener, Notes& notes,
-                                        std::chrono::milliseconds patience = kLongEnough,
-                                        std::chrono::milliseconds set_up = kLongEnough) {
-  auto set = SpreadSet::create(std::make_unique<StoredSet>(store),
-                               {.memory_bytes = kPlenty, .readers = 4, .note = notes.note()});
-  PHUB_CHECK(set.has_value(), "a set");
-  const auto make = [&](Holder& holder, std::uint32_t largest) {
-    auto links = TcpLinks::create({.group = group,
-                                   .holder = holder,
-                                   .readers = 4,
-                                   .largest_bytes = std::min(largest, 1000U),
-                                   .note = notes.note()},
-                                  {.set_up = set_up, .patience = patience}, std::move(listener));
-    PHUB_CHECK(links.has_value(), "links");
-    return Result<std::unique_ptr<PeerLinks>>(std::move(*links));
-  };
-  const SpreadPlace place{.self = group.own,
-                          .members = static_cast<std::uint32_t>(group.peers.size()),
-                          .link_bytes = link_bytes(4, group.encrypts)};
-  const Status begun = (*set)->begin(place, make);
-  PHUB_CHECK(begun.ok(), begun.message());
-  return std::move(*set);
-}
 
 class TcpMembers {
  public:
@@ -363,45 +322,6 @@ TEST_CASE("Who does not know the key is closed before it is answered, and keeps 
   CHECK_FALSE(other.call(0, 0, groups[0].key, kShort));
   CHECK_FALSE(other.call(0, kRequestsMax + 1, groups[0].key, kShort));
   CHECK(other.call(0, 3, groups[0].key));
-}
-
-TEST_CASE("A third of a worker's deadline is for connecting, and a third for an answer") {
-  const auto options = TcpLinkOptions::within(std::chrono::milliseconds(30'000));
-  CHECK(options.set_up == std::chrono::milliseconds(10'000));
-  CHECK(options.patience == std::chrono::milliseconds(10'000));
-  CHECK(TcpLinkOptions::within(std::chrono::milliseconds(1)).patience.count() == 1);
-}
-
-// The first eight that are called do not answer, which takes all of the time.
-TEST_CASE("The time to connect is that for all members, however many do not answer") {
-  std::vector<PeerListener> listeners;
-  for (int i = 0; i < 10; ++i) listeners.push_back(listen_here());
-  const auto groups = groups_of(listeners, false);
-  Store store(kSamples);
-  Notes notes;
-  const auto set =
-      begin_member(store, groups[0], std::move(listeners[0]), notes, kLongEnough, kShort);
-  std::vector<std::uint8_t> buffer;
-  REQUIRE(set->read(9, buffer));
-  CHECK(set->counts().source == 1);
-  REQUIRE(notes.all().size() == 1);
-  CHECK_THAT(notes.all()[0],
-             Contains("worker 9 (") && Contains("the 50 ms to connect to all workers were over"));
-}
-
-TEST_CASE("A member that nobody can reach counts as gone") {
-  std::vector<PeerListener> listeners;
-  for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
-  const auto groups = groups_of(listeners, false);
-  listeners[1].close();
-  Store store(kSamples);
-  Notes notes;
-  const auto set = begin_member(store, groups[0], std::move(listeners[0]), notes);
-  std::vector<std::uint8_t> buffer;
-  REQUIRE(set->read(1, buffer));
-  CHECK(set->counts().source == 1);
-  REQUIRE(notes.all().size() == 1);
-  CHECK_THAT(notes.all()[0], Contains("Connection refused"));
 }
 
 }  // namespace
