@@ -92,15 +92,19 @@ Result<Holder::Taken> Holder::take(std::uint64_t sample, std::vector<std::uint8_
 }
 
 bool Holder::reserve(std::size_t size) {
-  const std::lock_guard lock(mutex_);
-  if (is_full_) return false;
-  is_full_ = held_bytes_ + cost_of(size) > options_.bytes;
-  if (!is_full_) {
-    held_bytes_ += cost_of(size);
-    return true;
+  std::int64_t held = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_full_) return false;
+    is_full_ = held_bytes_ + cost_of(size) > options_.bytes;
+    if (!is_full_) {
+      held_bytes_ += cost_of(size);
+      return true;
+    }
+    held = std::count(states_.begin(), states_.end(), Reading::kHeld);
   }
+  // A note may take its time, and no reader waits for it.
   if (!options_.note) return false;
-  const auto held = std::count(states_.begin(), states_.end(), Reading::kHeld);
   options_.note("data.spread.memory_mib: " + std::to_string(options_.bytes) +
                 " bytes are left for samples, and hold " + std::to_string(held) + " of the " +
                 std::to_string(entries_.size()) +

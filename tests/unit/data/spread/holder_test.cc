@@ -70,6 +70,23 @@ TEST_CASE("When the source has a fault, the loaders pause after one sample each"
                                  Contains("is tried once more"));
 }
 
+TEST_CASE("Nobody waits for the holder while it notes that its memory is full") {
+  Store store(kSamples);
+  const StoredSet set(store);
+  Holder* holder = nullptr;
+  std::future<std::uint64_t> held;
+  bool has_answered = false;
+  const auto note = [&](std::string_view) {
+    held = std::async(std::launch::async, [&] { return holder->held_bytes(); });
+    has_answered = held.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  };
+  Holder full(set, {.bytes = 1000, .loaders = 0, .note = note});
+  holder = &full;
+  std::vector<std::uint8_t> buffer;
+  for (std::uint64_t sample = 0; sample < kSamples; ++sample) REQUIRE(full.take(sample, buffer));
+  CHECK(has_answered);
+}
+
 TEST_CASE(
     "The loaders come back to the samples that could not be read, and pass over damaged ones") {
   Store store(kSamples, 4);
