@@ -13,6 +13,9 @@
 namespace phub::data {
 namespace {
 
+// A sample of less than this part of the memory does not fit when the memory is full.
+constexpr std::uint64_t kLargePart = 16;
+
 // The memory that the allocator takes for an array of `bytes`.
 std::uint64_t cost_of(std::size_t bytes) {
   constexpr std::uint64_t kHead = 8, kUnit = 16;
@@ -93,23 +96,27 @@ Result<Holder::Taken> Holder::take(std::uint64_t sample, std::vector<std::uint8_
 
 bool Holder::reserve(std::size_t size) {
   std::int64_t held = 0;
+  bool is_full = false;
   {
     const std::lock_guard lock(mutex_);
     if (is_full_) return false;
-    is_full_ = held_bytes_ + cost_of(size) > options_.bytes;
-    if (!is_full_) {
+    if (held_bytes_ + cost_of(size) <= options_.bytes) {
       held_bytes_ += cost_of(size);
       return true;
     }
+    is_full_ = is_full = cost_of(size) < options_.bytes / kLargePart;
+    if (!is_full && std::exchange(is_large_noted_, true)) return false;
     held = std::count(states_.begin(), states_.end(), Reading::kHeld);
   }
   // A note may take its time, and no reader waits for it.
   if (!options_.note) return false;
   options_.note("data.spread.memory_mib: " + std::to_string(options_.bytes) +
                 " bytes are left for samples, and hold " + std::to_string(held) + " of the " +
-                std::to_string(entries_.size()) +
-                " that are this worker's; the others are read from the source each time: raise "
-                "it, or add workers");
+                std::to_string(entries_.size()) + " that are this worker's; " +
+                (is_full ? std::string("the others are read")
+                         : "a sample of " + std::to_string(size) +
+                               " bytes does not fit, and such ones are read") +
+                " from the source each time: raise it, or add workers");
   return false;
 }
 

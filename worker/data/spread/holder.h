@@ -126,9 +126,10 @@ class Holder {
   std::deque<std::uint64_t> wanted_;  // by other members, and unread
   std::unordered_multimap<std::uint64_t, Answer> waiting_;
   std::uint64_t held_bytes_ = 0;
-  std::uint32_t reading_ = 0;  // loaders that read
-  bool is_full_ = false;
-  ErrorPause pause_;  // of reading ahead
+  std::uint32_t reading_ = 0;    // loaders that read
+  bool is_full_ = false;         // nothing is taken in any more
+  bool is_large_noted_ = false;  // that a large sample has not fitted
+  ErrorPause pause_;             // of reading ahead
   std::atomic<bool> is_error_noted_{false};
   SourceCounts counts_;
   std::vector<std::jthread> loaders_;  // last: they end before what they use goes

@@ -70,6 +70,28 @@ TEST_CASE("When the source has a fault, the loaders pause after one sample each"
                                  Contains("is tried once more"));
 }
 
+// The other samples take about 15,000 bytes.
+TEST_CASE("A large sample that does not fit keeps no others out of memory") {
+  Store store(kSamples);
+  store.large = 10;
+  const StoredSet set(store);
+  Notes notes;
+  Holder holder(set, {.bytes = 20'000, .loaders = 2, .note = notes.note()});
+  REQUIRE(holder.wait_until_loaded(kLongEnough));
+  std::vector<std::uint8_t> buffer;
+  std::uint64_t held = 0;
+  for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
+    const auto taken = holder.take(sample, buffer);
+    REQUIRE(taken);
+    if (taken->is_held) ++held;
+  }
+  CHECK(held == kSamples - 2);
+  CHECK(holder.held_bytes() <= 20'000);
+  REQUIRE(notes.all().size() == 1);
+  CHECK_THAT(notes.all()[0], Contains("data.spread.memory_mib: 20000 bytes") &&
+                                 Contains("a sample of 20000 bytes does not fit"));
+}
+
 TEST_CASE("Nobody waits for the holder while it notes that its memory is full") {
   Store store(kSamples);
   const StoredSet set(store);
