@@ -208,6 +208,24 @@ class Spread(unittest.TestCase):
         self.assertEqual(self.workers[0].returncode, 2, error)
         self.assertIn("data.spread: worker 1 has none", error)
 
+    def test_a_worker_with_another_set_ends_the_training(self):
+        image = self.folder / "pictures" / "train" / "class1" / "003.png"
+        image.rename(image.parents[1] / "class2" / "003a.png")
+        subprocess.run([processes.BIN / "phub-worker", "data", "pack", "pictures", "other"], cwd=self.folder,
+                       capture_output=True, timeout=DEADLINE, check=True)
+        server = self.server()
+        same, other = self.config("same", "spread { memory_mib: 4 }"), self.config("other", "spread { memory_mib: 4 }")
+        other.write_text(other.read_text().replace('path: "packed"', 'path: "other"'))
+        self.workers = [subprocess.Popen(
+            [processes.BIN / "phub-worker", "train", config, "--server", server.control, "--index", str(index)],
+            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for index, config in enumerate((same, other, same))]
+        said = [worker.communicate(timeout=DEADLINE)[1] for worker in self.workers]
+        self.assertTrue(all(worker.returncode != 0 for worker in self.workers), said)
+        self.assertIn("has another set than this worker", said[1])
+        self.assertIn("give all workers of the job the same set", said[1])
+        self.assertTrue(any("worker 1 (127.0.0.1 port " in said[index] for index in (0, 2)), said)
+
     def test_the_others_go_on_without_a_worker_that_is_killed(self):
         server = self.server()
         config = self.config("quorum", "spread { memory_mib: 4 }", epochs=100000,
