@@ -3,8 +3,8 @@
 
     bench/compare_cache.py [--worker build/release/bin/phub-worker] [--rate 200mbit]
 
-A packed set of JPEGs, whose sides are 256 to 320 pixels, lies on a web server, in a network namespace
-whose link has the rate. phub-worker trains a tiny network on 224 x 224 pixels, so that input is the
+A packed set of JPEGs, whose sides are 400 to 560 pixels (about as large as ImageNet's), lies on a web
+server, in a network namespace whose link has the rate. phub-worker trains a tiny network on 224 x 224 pixels, so that input is the
 bound, in three ways: without a cache (level 1), with copies on the disk (level 2), and with copies and
 decoded images in shared memory (level 3). A way's rate is that of its epochs but the first one; blocks have
 all three in turn. Ratios are over level 1 of the same block: medians, with the smallest and the
@@ -16,7 +16,7 @@ which must be shorter than reading all of them takes.
 
 It needs root for the namespace, PyTorch to make images (Debian's python3-torch and
 python3-torchvision; run this with /usr/bin/python3), and two CPUs that nobody else uses. The default
-takes about four minutes.
+takes about two minutes.
 
     bench/compare_cache.py --images 300 --blocks 1 --json
 
@@ -27,7 +27,6 @@ import http.server
 import json
 import os
 import pathlib
-import random
 import statistics
 import struct
 import subprocess
@@ -166,8 +165,7 @@ def disk_ratio(arguments, folder, path):
         "1", "--seconds", str(arguments.read_seconds), "--json"))["stages"]
     own = next(row["images_per_second"] for row in rows if row["stage"] == "read")
     store = max(folder.glob("copies/*-encoded"), key=lambda each: (each / "data").stat().st_size)
-    places = contents_of(store)
-    random.Random(1).shuffle(places)
+    places = sorted(contents_of(store))  # the first epoch's order, in which they were kept and are read
     forget(folder)
     data = os.open(store / "data", os.O_RDONLY)
     count, start = 0, time.monotonic()
@@ -182,7 +180,7 @@ def disk_ratio(arguments, folder, path):
 
 def measure(arguments, folder):
     torch, torchvision = torch_or_exit()
-    make_images(torch, torchvision, folder / "pictures", arguments.images)
+    make_images(torch, torchvision, folder / "pictures", arguments.images, (400, 561), 95)
     worker(arguments, folder, "data", "pack", "pictures", "served")
     (folder / "net.textproto").write_text(NETWORK)
     url = f"http://{STORE}:{PORT}"
@@ -204,6 +202,7 @@ def measure(arguments, folder):
     result = {name: spread(values) for name, values in ratios.items()}
     result["images_per_second"] = {name: statistics.median(values) for name, values in rates.items()}
     result["disk_megabytes_per_second"] = statistics.median(read)
+    result["kilobytes_an_image"] = (folder / "served/train.phub").stat().st_size / arguments.images / 1e3
     return result
 
 
@@ -211,11 +210,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", type=pathlib.Path, default=ROOT / "build/release/bin/phub-worker")
     parser.add_argument("--rate", default="200mbit", help="of the store's link, as tc writes it")
-    parser.add_argument("--images", type=int, default=4000)
+    parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--memory-mib", type=int, default=2048)
+    parser.add_argument("--memory-mib", type=int, default=3072)
     parser.add_argument("--read-seconds", type=float, default=0.05)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--serve", metavar="FOLDER", help=argparse.SUPPRESS)
@@ -236,6 +235,7 @@ def main():
     print_ratios(result, ["level 2 over 1", "level 3 over 1", "disk"])
     for name, images in result["images_per_second"].items():
         print(f"{name:>18}  {images:8.0f} images/s")
+    print(f"{'an image':>18}  {result['kilobytes_an_image']:8.0f} KB")
     print(f"{'copies from disk':>18}  {result['disk_megabytes_per_second']:8.0f} MB/s")
 
 

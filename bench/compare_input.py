@@ -50,12 +50,12 @@ def torch_or_exit():
     return torch, torchvision
 
 
-def make_images(torch, torchvision, folder, count):
+def make_images(torch, torchvision, folder, count, sides=(256, 321), quality=90):
     """Folders of JPEGs, `count` to train and a few to test."""
     generator = torch.Generator().manual_seed(1)
     for split, images in (("train", count), ("test", CLASSES)):
         for number in range(images):
-            height, width = (int(side) for side in torch.randint(256, 321, (2,), generator=generator))
+            height, width = (int(side) for side in torch.randint(*sides, (2,), generator=generator))
             coarse = torch.randn(1, 3, 6, 6, generator=generator)
             smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")[0]
             noise = torch.randn(3, height // 2 + 1, width // 2 + 1, generator=generator)
@@ -63,7 +63,7 @@ def make_images(torch, torchvision, folder, count):
             pixels = (128 + 55 * smooth + 12 * noise).clamp(0, 255).to(torch.uint8)
             place = folder / split / f"class{number % CLASSES}"
             place.mkdir(parents=True, exist_ok=True)
-            torchvision.io.write_jpeg(pixels, str(place / f"{number:05}.jpg"), quality=90)
+            torchvision.io.write_jpeg(pixels, str(place / f"{number:05}.jpg"), quality=quality)
 
 
 def decoders(torch, torchvision):
