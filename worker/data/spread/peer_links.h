@@ -35,7 +35,7 @@ class PeerLinks {
   virtual ~PeerLinks() = default;
 
   // Asks member `member` for a sample that it holds, and waits for the answer, within a deadline.
-  // Of kBytes they are in `buffer`. REQUIRES: another member than this one.
+  // With kBytes, `buffer` has the sample's bytes. REQUIRES: `member` is not this member.
   virtual PeerAnswer ask(std::uint32_t member, std::uint64_t sample,
                          std::vector<std::uint8_t>& buffer) = 0;
   // The member has sent bytes that are wrong: it is asked no more.
@@ -48,8 +48,7 @@ class PeerLinks {
 inline std::string other_set(const std::string& member) {
   return "data.spread: " + member +
          " has another set than this worker, so no samples go between them: give all workers of "
-         "the "
-         "job the same set in data.path, in one data.format";
+         "the job the same set in data.path, in one data.format";
 }
 
 // What links are made of.
