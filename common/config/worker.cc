@@ -28,6 +28,7 @@ constexpr std::uint32_t kClassesMax = 1'000'000;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kAccumulateMax = 4096;
+constexpr std::uint32_t kRecoverSecondsMax = 86'400;
 
 template <typename Number>
 void check_number(ConfigCheck& check, std::string_view field, Number value, bool is_right,
@@ -191,6 +192,21 @@ void check_train(const TrainConfig& train, ConfigCheck check) {
                 "contradicts evaluate: false, without which nobody knows which is the best; remove "
                 "one of the two");
   check.unused_unless(!train.checkpoint().empty(), "snapshot", "without checkpoint");
+  check.in_range("recover_s", train.recover_s(), 0U, kRecoverSecondsMax);
+  if (train.recover_s() > 0) {
+    check.require(train.snapshot() && train.checkpoint_steps() > 0, "recover_s",
+                  "needs snapshot and checkpoint_steps: the training goes back to the last "
+                  "checkpoint, with what the servers kept of that step");
+    check.require(train.resume().empty(), "recover_s",
+                  "contradicts resume: such a training goes on from its own checkpoint, if that is "
+                  "there; give that file's name as checkpoint, and leave resume out");
+    check.require(!train.has_share(), "recover_s",
+                  "contradicts share, on which all workers agree before they join; remove one of "
+                  "the two");
+    check.require(train.compress().encoding() != "auto", "recover_s",
+                  "contradicts compress.encoding: \"auto\", which all workers measure together at "
+                  "their start; name an encoding");
+  }
   check.one_of("backend", train.backend(), {"onednn", "reference", "cuda"});
   if (train.has_compute_type()) check_compute_type(train, check);
   const bool is_cuda = train.backend() == "cuda";
@@ -233,6 +249,20 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
                 "is instead of token_file; give one of them");
 }
 
+// What train.recover_s asks of the job.
+void check_recovery(const WorkerConfig& config, ConfigCheck& check) {
+  if (config.train().recover_s() == 0) return;
+  check.require(config.workers() == 1 || config.worker_index() >= 0, "worker_index",
+                "is missing: with train.recover_s a worker that is started again takes its own "
+                "place; give each its index (--index)");
+  check.require(config.racks_size() == 0, "racks",
+                "contradict train.recover_s: a worker restores the servers of its own rack alone; "
+                "leave one out");
+  check.require(config.security().nonce_file().empty(), "security",
+                "nonce_file contradicts train.recover_s: a nonce is of one job, and a lost one is "
+                "made anew; use a token_file");
+}
+
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
@@ -246,6 +276,7 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check_job_racks(config, check);
   check.in_range("worker_index", config.worker_index(), -1,
                  static_cast<std::int32_t>(config.workers()) - 1);
+  check_recovery(config, check);
   check.one_of("transport", config.transport(), {"auto", "shm", "tcp", "verbs"});
   const bool may_use_verbs = config.transport() == "auto" || config.transport() == "verbs";
   check.unused_unless(may_use_verbs, "verbs_devices", "with this transport");

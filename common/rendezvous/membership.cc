@@ -24,7 +24,7 @@ milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
                             milliseconds timeout, const ClientSecurity& security,
                             std::int32_t worker_index, const Membership* base,
-                            const std::stop_token& stop) {
+                            const std::stop_token& stop, bool after_first) {
   if (addresses.empty()) {
     return Status(Code::kInvalidArgument, "servers: give at least one control address");
   }
@@ -37,7 +37,8 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
   }
   const auto begin = [&](std::size_t server) {
     const JoinInfo* const joined = base == nullptr ? nullptr : &base->joined[server];
-    return all.servers[server]->begin_join(job, remaining(start, timeout), worker_index, joined);
+    return all.servers[server]->begin_join(job, remaining(start, timeout), worker_index, joined,
+                                           after_first);
   };
   PHUB_ASSIGN_OR_RETURN(JoinInfo first, begin(0)());
   worker_index = static_cast<std::int32_t>(first.worker_index);

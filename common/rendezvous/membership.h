@@ -25,11 +25,11 @@ struct Membership {
 // Joins server 0 first, which gives the worker its index where that is -1, then all others with
 // that index. Everything happens within `timeout`; after an error the servers joined so far are
 // left again. `base`: of the job, on the same servers, that the keys are added to; null: of none.
-// `stop` is every Rendezvous's.
+// `stop` is every Rendezvous's. `after_first`: Rendezvous::begin_join's.
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
                             std::chrono::milliseconds timeout, const ClientSecurity& security = {},
                             std::int32_t worker_index = -1, const Membership* base = nullptr,
-                            const std::stop_token& stop = {});
+                            const std::stop_token& stop = {}, bool after_first = false);
 
 // The plan of the job on the servers' cores, which every server then holds.
 Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership, const JobSpec& job,

@@ -153,7 +153,8 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
 }
 
 Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job, milliseconds timeout,
-                                               std::int32_t index, const JoinInfo* base) {
+                                               std::int32_t index, const JoinInfo* base,
+                                               bool after_first) {
   control::JoinRequest request;
   if (base != nullptr) {
     control::Membership& member = *request.mutable_base();
@@ -163,6 +164,7 @@ Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job, milliseconds 
     member.set_secret(base->secret.data(), base->secret.size());
   }
   request.set_worker_index(index);
+  request.set_after_first(after_first);
   return begin_join(job, request, timeout);
 }
 

@@ -88,9 +88,12 @@ class Rendezvous {
   // with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
                         std::int32_t index = -1, const JoinInfo* base = nullptr);
+  // `after_first`: tries again until a job waits for its members and worker 0 is one of them, or,
+  // for worker 0, until the name is free or its job waits. kUnavailable says what was missing.
   // REQUIRES: `job` lives until then.
   Later<Result<JoinInfo>> begin_join(const JobSpec& job, std::chrono::milliseconds timeout,
-                                     std::int32_t index, const JoinInfo* base);
+                                     std::int32_t index, const JoinInfo* base,
+                                     bool after_first = false);
   // The same for a rack's server, which is no worker: see server/racks.
   Result<JoinInfo> join_as_rack(const JobSpec& job, const JoiningRack& rack,
                                 std::chrono::milliseconds timeout);

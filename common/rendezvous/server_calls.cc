@@ -24,7 +24,10 @@ namespace {
 // When to try again, if the server has said so.
 std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
                                         const grpc::Status& status) {
-  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return std::nullopt;
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED &&
+      status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    return std::nullopt;
+  }
   const auto& metadata = context.GetServerTrailingMetadata();
   const auto found = metadata.find(kRetryAfterMs);
   if (found == metadata.end()) return std::nullopt;
@@ -54,9 +57,7 @@ class Call final : public grpc::ClientBidiReactor<Message, Message>,
   void start(const std::shared_ptr<grpc::Channel>& channel) {
     self_ = shared_from_this();
     AnyStub(channel).PrepareBidiStreamingCall(
-        &context_,
-        fmt::format("/{}/{}", control::Rendezvous::service_full_name(), messages_.method), {},
-        this);
+        &context_, fmt::format("/{}/{}", messages_.service, messages_.method), {}, this);
     StartRead(messages_.reply);
     write_next();
     StartCall();

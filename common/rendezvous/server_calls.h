@@ -34,15 +34,20 @@ struct JoinProof {
   std::string metadata() const;
 };
 
+// Services of proto/control.proto.
+inline constexpr char kRendezvous[] = "phub.control.Rendezvous";
+inline constexpr char kSnapshots[] = "phub.control.Snapshots";
+
 // The messages of one call. They outlive it.
 struct CallMessages {
   using Message = google::protobuf::MessageLite;
 
-  std::string method;  // of the service Rendezvous
+  std::string method;
   // The request with this number, which lives until the next one is asked for; null: the one before
   // was the last. A call that is made again begins with number 0.
   std::function<const Message*(std::size_t)> request;
   Message* reply;
+  const char* service = kRendezvous;
 };
 
 struct CallOutcome {

@@ -15,7 +15,8 @@ inline constexpr int kMaxControlMessageBytes = 64 * 1024 * 1024;
 // Limit of one request: a server that holds many of them, of strangers too, has little to lose.
 inline constexpr int kMaxRequestBytes = 128 * 1024;
 
-// Metadata of a reply RESOURCE_EXHAUSTED: after how many milliseconds the same call may succeed.
+// Metadata of a reply RESOURCE_EXHAUSTED or UNAVAILABLE: after how many milliseconds the same call
+// may succeed.
 inline constexpr char kRetryAfterMs[] = "phub-retry-ms";
 
 // The message is cut after 2,000 bytes, and what is no visible text in it is a "?".

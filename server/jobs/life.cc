@@ -9,6 +9,7 @@
 #include "common/base/log_value.h"
 #include "common/job/check.h"
 #include "common/job/text.h"
+#include "common/rendezvous/end_reasons.h"
 #include "server/job/rack_links.h"
 
 namespace phub::server {
@@ -195,7 +196,7 @@ Status JobLife::close(const JobName& name) {
     if (!is_live(*job)) return {};  // it ended by itself meanwhile
   }
   finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
-         "it was closed by an administrator");
+         std::string(client::kClosedByAdministrator));
   return {};
 }
 
@@ -203,7 +204,7 @@ void JobLife::close_all_of(std::uint32_t tenant_id) {
   const JobIndex::Lock lock(index_);
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
     const bool is_its = job->tenant.id == tenant_id && is_live(*job);  // not failed with another
-    if (is_its) finish(*job, JobState::kFailed, "its tenant was deleted");
+    if (is_its) finish(*job, JobState::kFailed, std::string(client::kTenantDeleted));
   }
   for (const auto& [id, job] : index_.all()) {
     const bool is_its = job->tenant.id == tenant_id && !is_live(*job);

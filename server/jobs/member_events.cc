@@ -1,4 +1,4 @@
-// What the data plane and the links to other racks tell of members.
+// How members leave, and what the data plane and the links to other racks tell of them.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -19,6 +19,66 @@ std::shared_ptr<Member> find(const std::shared_ptr<Job>& job, std::uint32_t work
 }
 
 }  // namespace
+
+Status JobMembers::leave(const Identity& identity, const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
+  Job& job = *caller.job;
+  Member& member = *caller.member;
+  if (member.has_left) return {};
+  member.has_left = true;
+  starts_.end({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
+  index_.changed.notify_all();
+  if (!is_live(job)) return {};
+  spdlog::info("event=left job={} id={} member={}", log_value(label(job)), job.id,
+               log_value(describe(member)));
+  if (!member.rack.empty() && !reason.empty()) {
+    member.has_left = false;
+    lose_rack(job, member, "rack " + member.rack + ": " + reason, /*is_known=*/true);
+  } else if (job.state == JobState::kRunning && !reason.empty() &&
+             !job.spec->rounds.waits_for_all()) {
+    lose(job, member, reason);
+  } else if (job.state == JobState::kRunning) {
+    note_left(job, member);
+    life_.fail_added_to(job.id, "keys cannot be added to a job that " + describe(member) + " left",
+                        /*waiting_only=*/true);
+  } else if (member.path.cores_connected > 0) {
+    life_.finish(job, JobState::kFailed, describe(member) + " left before the job started");
+  } else {
+    job.members.erase(member.worker);
+    if (job.members.empty() && !(job.by_admin && job.place.memory == Memory::kNone)) {
+      life_.finish(job, JobState::kEnded, "all workers left before the job started");
+    }
+  }
+  return {};
+}
+
+void JobMembers::withdraw(const Identity& identity) {
+  {
+    const JobIndex::Lock lock(index_);
+    const auto caller = index_.authenticate(identity);
+    if (!caller || !is_unheard(*caller->member)) return;
+    spdlog::info("event=join_withdrawn job={} id={} member={}", log_value(label(*caller->job)),
+                 caller->job->id, log_value(describe(*caller->member)));
+  }
+  static_cast<void>(leave(identity));
+}
+
+// Of a job that runs. When the last worker of this rack has left, the rack leaves the others; it
+// ends here when they have left too.
+void JobMembers::note_left(Job& job, const Member& member) {
+  end_if_all_left(job);
+  if (!is_live(job) || index_.options.links == nullptr) return;
+  if (member.rack.empty() && is_finishing(job)) index_.options.links->close(job.id, {});
+}
+
+// A rack that is lost while this one's workers leave is as one that has left.
+void JobMembers::end_if_all_left(Job& job) {
+  const bool have_left = std::all_of(job.members.begin(), job.members.end(), [](const auto& entry) {
+    return entry.second->has_left || entry.second->was_lost;
+  });
+  if (have_left) life_.finish(job, JobState::kEnded, "all workers left");
+}
 
 std::optional<IssuedSecret> JobMembers::secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                                   std::uint32_t worker) {

@@ -125,6 +125,24 @@ double heartbeats_per_second(std::chrono::milliseconds deadline) {
   return kLeast + kInDeadline / std::chrono::duration<double>(deadline).count();
 }
 
+// Whether a worker that waits for worker 0 may join now. REQUIRES: the mutex.
+Status check_first(const JobIndex& index, const JoinArguments& arguments) {
+  if (!arguments.after_first) return {};
+  const JobName name{arguments.tenant, arguments.spec->name};
+  const std::shared_ptr<Job> job = index.find_live(name);
+  const auto not_yet = [&](std::string_view why) {
+    return Status(Code::kUnavailable, fmt::format("job \"{}\" {}", to_string(name), why));
+  };
+  if (job != nullptr && job->state != JobState::kWaiting) {
+    return not_yet("runs, and is to be joined when it has ended");
+  }
+  if (arguments.worker_index == 0) return {};
+  if (job == nullptr) return not_yet("is not there yet: worker 0 makes or restores it");
+  const auto is_first = [](const auto& entry) { return entry.second->index == 0; };
+  if (std::ranges::any_of(job->members, is_first)) return {};
+  return not_yet("waits for worker 0, which is to join before the others");
+}
+
 }  // namespace
 
 Result<Identity> JobMembers::join(const JoinArguments& arguments) {
@@ -193,6 +211,7 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
         return job == nullptr || !is_finishing(*job);
       };
       index_.changed.wait_for(lock, kFinishDeadline, is_over);
+      PHUB_RETURN_IF_ERROR(check_first(index_, arguments));
       if (job == nullptr) {
         PHUB_RETURN_IF_ERROR(given_up(arguments));
         PHUB_ASSIGN_OR_RETURN(job, life_.add(arguments.tenant, spec, /*by_admin=*/false));
@@ -319,66 +338,6 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
     index_.changed.notify_all();
   }
   return reply;
-}
-
-Status JobMembers::leave(const Identity& identity, const std::string& reason) {
-  const JobIndex::Lock lock(index_);
-  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
-  Job& job = *caller.job;
-  Member& member = *caller.member;
-  if (member.has_left) return {};
-  member.has_left = true;
-  starts_.end({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
-  index_.changed.notify_all();
-  if (!is_live(job)) return {};
-  spdlog::info("event=left job={} id={} member={}", log_value(label(job)), job.id,
-               log_value(describe(member)));
-  if (!member.rack.empty() && !reason.empty()) {
-    member.has_left = false;
-    lose_rack(job, member, "rack " + member.rack + ": " + reason, /*is_known=*/true);
-  } else if (job.state == JobState::kRunning && !reason.empty() &&
-             !job.spec->rounds.waits_for_all()) {
-    lose(job, member, reason);
-  } else if (job.state == JobState::kRunning) {
-    note_left(job, member);
-    life_.fail_added_to(job.id, "keys cannot be added to a job that " + describe(member) + " left",
-                        /*waiting_only=*/true);
-  } else if (member.path.cores_connected > 0) {
-    life_.finish(job, JobState::kFailed, describe(member) + " left before the job started");
-  } else {
-    job.members.erase(member.worker);
-    if (job.members.empty() && !(job.by_admin && job.place.memory == Memory::kNone)) {
-      life_.finish(job, JobState::kEnded, "all workers left before the job started");
-    }
-  }
-  return {};
-}
-
-void JobMembers::withdraw(const Identity& identity) {
-  {
-    const JobIndex::Lock lock(index_);
-    const auto caller = index_.authenticate(identity);
-    if (!caller || !is_unheard(*caller->member)) return;
-    spdlog::info("event=join_withdrawn job={} id={} member={}", log_value(label(*caller->job)),
-                 caller->job->id, log_value(describe(*caller->member)));
-  }
-  static_cast<void>(leave(identity));
-}
-
-// Of a job that runs. When the last worker of this rack has left, the rack leaves the others; it
-// ends here when they have left too.
-void JobMembers::note_left(Job& job, const Member& member) {
-  end_if_all_left(job);
-  if (!is_live(job) || index_.options.links == nullptr) return;
-  if (member.rack.empty() && is_finishing(job)) index_.options.links->close(job.id, {});
-}
-
-// A rack that is lost while this one's workers leave is as one that has left.
-void JobMembers::end_if_all_left(Job& job) {
-  const bool have_left = std::all_of(job.members.begin(), job.members.end(), [](const auto& entry) {
-    return entry.second->has_left || entry.second->was_lost;
-  });
-  if (have_left) life_.finish(job, JobState::kEnded, "all workers left");
 }
 
 Status JobMembers::note_transport(const Identity& identity, const std::string& reason) {

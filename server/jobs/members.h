@@ -32,6 +32,7 @@ struct JoinArguments {
   std::string rack = {};              // other than empty: it is no worker but that rack
   std::optional<Identity> base = {};  // the member of another job that adds these keys to it
   std::uint64_t attempt = 0;          // of a rack: JoinRequest.attempt
+  bool after_first = false;           // JoinRequest.after_first
   // Whether nobody waits for the reply any more; empty: somebody does.
   std::function<bool()> is_given_up = {};
 };
@@ -53,7 +54,7 @@ class JobMembers final : public MembershipListener, public RackEvents {
 
   // The spec's job is made if its tenant has none of that name. Errors: see Rendezvous::join, and
   // kUnauthenticated for a ticket that fits no live job, kAborted for a join that was given up
-  // before it was executed.
+  // before it was executed, kUnavailable for one that is too early (after_first).
   Result<Identity> join(const JoinArguments& arguments);
   // The reply to this join did not arrive: its member makes room, unless it has been heard of.
   void withdraw(const Identity& identity);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/rendezvous/end_reasons.h"
+
 namespace phub::server {
 namespace {
 
@@ -60,7 +62,7 @@ void JobTable::announce_drain() {
   if (!drain_notice_ || index_.now() < *drain_notice_) return;
   drain_notice_.reset();
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
-    JobLife::announce_end(*job, "the server is being stopped or drained");
+    JobLife::announce_end(*job, std::string(client::kServerStops));
   }
 }
 

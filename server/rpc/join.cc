@@ -88,6 +88,9 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
       const Status status = joined ? Status() : joined.error();
       if (!arguments_.rack.empty()) audit(arguments_.spec->name, status);
       if (joined) joined_ = std::move(*joined);
+      if (arguments_.after_first && status.code() == Code::kUnavailable) {
+        ask_to_try_again(context_);
+      }
       Finish(to_grpc(status));
     });
     if (!posted.ok()) refuse(posted);
@@ -219,6 +222,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     arguments_.process_id = part_.process_id();
     arguments_.rack = part_.rack();
     arguments_.attempt = part_.attempt();
+    arguments_.after_first = part_.after_first() && part_.rack().empty();
     if (!part_.has_base()) return {};
     PHUB_ASSIGN_OR_RETURN(arguments_.base, identity_from(part_.base()));
     return {};

@@ -11,6 +11,7 @@
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/options/shares.h"
+#include "worker/cli/recovery.h"
 #include "worker/cli/spread_listener.h"
 #include "worker/cli/stop_signal.h"
 #include "worker/train/session.h"
@@ -36,6 +37,9 @@ The first SIGINT or SIGTERM of any worker ends the training: all workers stop af
 worker 0 writes the checkpoint, and all leave the job. So does a server that is stopped or drained.
 The last line then says after which step, and why. A second signal ends the process.
 
+With --recover (train.recover_s) a loss does not end the training: the servers and workers that are
+missing may be started again, with the same commands, and all go on from the last checkpoint.
+
 Exit status: 0 trained, or stopped as asked with the checkpoint written; 1 failed, or the checkpoint
 of an asked stop could not be written; 2 wrong usage or configuration.)";
 
@@ -46,6 +50,35 @@ struct TrainArguments {
   bool check_only = false;
   bool verbose = false;
 };
+
+// One session, or with train.recover_s as many as it takes.
+Result<train::SessionResult> train_to_the_end(const WorkerConfig& config,
+                                              train::SessionOptions& options, PeerAddress listens,
+                                              const StopSignal& stop) {
+  Recovery recovery(config, options.note, stop.token());
+  while (true) {
+    bool has_trained = false;
+    const auto session = [&]() -> Result<train::SessionResult> {
+      PHUB_RETURN_IF_ERROR(recovery.prepare(options));
+      return train::run_session(
+          options,
+          [&](const std::vector<KeySpec>& keys)
+              -> Result<std::unique_ptr<train::GradientExchange>> {
+            PHUB_RETURN_IF_ERROR(recovery.restore());
+            return make_exchange(config, keys, stop.token(), {listens.host, listens.port});
+          },
+          [&] {
+            has_trained = true;
+            return stop.requested();
+          });
+    };
+    auto result = session();
+    if (result && !recovery.goes_on(*result)) return result;
+    Status error = result ? Status() : result.error();
+    if (!result && !recovery.goes_on(error, has_trained)) return error;
+    PHUB_ASSIGN_OR_RETURN(listens, listen_for_peers(config, options));
+  }
+}
 
 Ending train_command(const TrainArguments& arguments) {
   auto config = load_run(arguments.run);
@@ -73,12 +106,7 @@ Ending train_command(const TrainArguments& arguments) {
     return {};
   }
   if (!agreed.ok()) return fail(agreed);
-  const auto result = train::run_session(
-      options,
-      [&](const std::vector<KeySpec>& keys) {
-        return make_exchange(*config, keys, stop.token(), {listens->host, listens->port});
-      },
-      [&] { return stop.requested(); });
+  const auto result = train_to_the_end(*config, options, *listens, stop);
   if (!result) {
     // Asked to stop before the job has started, or while it failed.
     if (stop.requested() && result.error().code() != Code::kDataLoss) {

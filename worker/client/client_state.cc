@@ -29,7 +29,8 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
   const std::stop_callback while_joining(options.stop_joining, interrupt);
   PHUB_ASSIGN_OR_RETURN(membership,
                         client::join_all(options.servers, job, options.timeout, options.security,
-                                         options.worker_index, base, interruption.get_token()));
+                                         options.worker_index, base, interruption.get_token(),
+                                         base == nullptr && options.joins_after_first));
   for (const auto& server : membership.servers) {
     server->share(&planned_end, server == membership.servers.front());
   }

@@ -51,6 +51,9 @@ struct ClientOptions {
   // encoding is that of `compress`.
   JobSpec job = {};
   std::int32_t worker_index = -1;  // -1: the server chooses
+  // The job is one that worker 0 makes or has restored: other workers wait for it before they join,
+  // and a job that runs is waited for until it has ended. All this within `timeout`.
+  bool joins_after_first = false;
   // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
   // verbs
   std::string transport = "auto";

@@ -119,6 +119,16 @@ Schedule make_schedule(const SessionOptions& options, const data::TrainingOrder&
   return schedule;
 }
 
+// Whether the checkpoint that a run goes on from after a loss is of its last step.
+Result<bool> is_over(const SessionOptions& options, std::uint64_t images,
+                     data::TrainingOptions order_options) {
+  if (!options.checkpoint.recovers || options.checkpoint.resume.empty()) return false;
+  PHUB_ASSIGN_OR_RETURN(const RunPosition position, read_position(options.checkpoint.resume));
+  order_options.start = {.step = position.next_step, .used = position.used};
+  const data::TrainingOrder order(images, order_options);
+  return position.next_step >= last_step_of(options.epochs, options.max_steps, order);
+}
+
 struct Run {
   nn::Executor& network;
   GradientExchange& exchange;
@@ -295,7 +305,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   std::unique_ptr<Metrics> metrics;
   if (!options.report.metrics.empty()) {
     PHUB_ASSIGN_OR_RETURN(
-        metrics, Metrics::open(options.report.metrics, !options.checkpoint.resume.empty()));
+        metrics, Metrics::open(options.report.metrics,
+                               !options.checkpoint.resume.empty() || options.checkpoint.recovers));
   }
   if (!options.report.tensorboard.empty())
     PHUB_RETURN_IF_ERROR(EventFile::check(options.report.tensorboard));
@@ -313,6 +324,15 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   if (network->parameters().empty()) {
     return Status(Code::kInvalidArgument,
                   "model " + options.model + " has no parameters: there is nothing to train");
+  }
+  PHUB_ASSIGN_OR_RETURN(const bool is_trained,
+                        is_over(options, sets.train->images(), order_options));
+  if (is_trained) {
+    if (options.note) {
+      options.note("train.recover_s: checkpoint " + options.checkpoint.resume.string() +
+                   " is of the last step: the training is over");
+    }
+    return SessionResult();
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
   order_options.worker_index = exchange->facts().worker_index;

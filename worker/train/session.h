@@ -75,6 +75,7 @@ struct CheckpointOptions {
   bool best = false;               // and the one with the highest test accuracy
   bool snapshot = false;           // the servers take one with each checkpoint
   std::filesystem::path resume{};  // empty: start anew
+  bool recovers = false;           // after a loss it goes on from `path`: train.recover_s
   bool restart_momentum = false;   // a resumed run starts with a momentum of 0
 };
 

@@ -54,6 +54,22 @@ Status check_one_run(const SessionOptions& options, const nn::Executor& network,
   return {};
 }
 
+// Where a worker goes on that has no checkpoint of its own to resume from, in a job that was
+// restored at `step`. What is not in the servers' snapshots comes from the checkpoint that worker 0
+// wrote.
+Result<RunPosition> position_after_loss(const SessionOptions& options, std::uint64_t step) {
+  if (options.update.loss_scale.kind != LossScaling::kVoted) return RunPosition{};
+  const auto position = read_position(options.checkpoint.path);
+  if (position && position->next_step == step) return position;
+  return Status(Code::kInvalidArgument,
+                "train.recover_s: the loss scale of step " + std::to_string(step) +
+                    " is in the checkpoint of worker 0, and " + options.checkpoint.path.string() +
+                    (position ? " is of step " + std::to_string(position->next_step)
+                              : " cannot be read here (" + position.error().message() + ")") +
+                    ": give train.checkpoint a folder that all workers share, or use a static "
+                    "loss_scale");
+}
+
 }  // namespace
 
 Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& network,
@@ -73,6 +89,10 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& netw
     start = position;
   }
   const std::uint64_t restored = exchange.facts().steps_before;
+  const bool goes_on = options.checkpoint.recovers && restored > 0;
+  if (goes_on && options.checkpoint.resume.empty()) {
+    PHUB_ASSIGN_OR_RETURN(start, position_after_loss(options, restored));
+  }
   if (!options.checkpoint.resume.empty()) {
     PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchange, start));
   }
@@ -90,8 +110,11 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& netw
   if (restored > 0) start.next_step = restored;
   PHUB_ASSIGN_OR_RETURN(
       const std::string missing,
-      resume_residuals(options.checkpoint.resume, network, exchange, start.next_step));
-  if (!missing.empty() && options.note) options.note("train.resume: " + missing);
+      resume_residuals(goes_on ? options.checkpoint.path : options.checkpoint.resume, network,
+                       exchange, start.next_step));
+  if (!options.note) return start;
+  if (!missing.empty()) options.note("train.resume: " + missing);
+  if (goes_on) options.note("going on at step " + std::to_string(start.next_step));
   return start;
 }
 

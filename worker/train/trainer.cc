@@ -121,9 +121,14 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
   parts_.exchange.set_steps(next_step_, last_step());
 }
 
+std::uint64_t last_step_of(std::uint64_t epochs, std::uint64_t max_steps,
+                           const data::TrainingOrder& order) {
+  const std::uint64_t all = order.steps_in(epochs);
+  return max_steps > 0 ? std::min(all, max_steps) : all;
+}
+
 std::uint64_t Trainer::last_step() const {
-  const std::uint64_t all = parts_.order.steps_in(options_.epochs);
-  return options_.max_steps > 0 ? std::min(all, options_.max_steps) : all;
+  return last_step_of(options_.epochs, options_.max_steps, parts_.order);
 }
 
 Result<StepReport> Trainer::step(std::uint64_t index) {

@@ -50,6 +50,10 @@ struct TrainerParts {
   data::Deliveries* deliveries = nullptr;  // is told each batch; null: nobody wants to know
 };
 
+// One past the last step of a training. `max_steps`: TrainerOptions::max_steps.
+std::uint64_t last_step_of(std::uint64_t epochs, std::uint64_t max_steps,
+                           const data::TrainingOrder& order);
+
 class Trainer {
  public:
   Trainer(const TrainerParts& parts, const TrainerOptions& options);

@@ -53,6 +53,8 @@ TINY = {
     # The loss that it judges by is noise in so short a storm.
     "bench/hostile_door.py": (
         "{build}/bin --workers 1 --connections 40 --rate 40 --blocks 1", (0, 1), '"failed_joins": 0'),
+    "bench/measure_recovery.py": (
+        "--bin {build}/bin --model lenet --workers 2 --every 3 --repeats 1 --json", (0,), '"noticed"'),
     "bench/pytorch/binding.py": ("{build} --rounds 3 --blocks 1 --json", (0,), '"empty_call_us"'),
     "bench/pytorch/compare.py": (
         "{build} --models transformer:1 --workers 2 --modes hook --blocks 1 --steps 1 --warm 1 --json", (0,),

@@ -69,6 +69,7 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
     config.clear_worker_index();
     config.clear_wire_type();
     config.mutable_train()->clear_snapshot();
+    config.mutable_train()->clear_recover_s();
     config.mutable_train()->clear_share();
   }
   for (const std::string& server : o.servers) config.add_servers(server);
@@ -175,6 +176,10 @@ Status check_servers(const WorkerConfig& config) {
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
                         "its address with --server, or train alone with --workers 1",
                         config.workers())};
+  }
+  if (config.train().recover_s() > 0) {
+    return {Code::kInvalidArgument,
+            "train.recover_s: needs servers; without them nobody else can be lost"};
   }
   if (config.train().snapshot()) {
     return {Code::kInvalidArgument,
@@ -303,6 +308,8 @@ void add_training_options(CLI::App& command, RunArguments& o) {
       "--snapshot", [&o] { o.overrides.mutable_train()->set_snapshot(true); },
       "With each checkpoint, have the servers take a snapshot");
   add("--resume", "train.resume", "FILE", "Go on from this safetensors file");
+  add("--recover", "train.recover_s", "SECONDS",
+      "After a loss, wait so long for who is missing and go on from the last checkpoint");
   command.add_flag_callback(
       "--restart-momentum", [&o] { o.overrides.mutable_train()->set_restart_momentum(true); },
       "Resume with a momentum of 0");

@@ -238,6 +238,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
                          .best = config.train().checkpoint_best(),
                          .snapshot = config.train().snapshot(),
                          .resume = config.train().resume(),
+                         .recovers = config.train().recover_s() > 0,
                          .restart_momentum = config.train().restart_momentum()},
           .report = {.metrics = config.train().metrics(),
                      .tensorboard = config.train().tensorboard(),
@@ -261,6 +262,7 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
     ClientOptions client = client_of(config);
     client.stop_joining = stop;
     client.peers = peers;
+    client.joins_after_first = config.train().recover_s() > 0;
     return make_shared(config, client, keys);
   }
   return make_local_steps(config, keys, stop, peers);

@@ -61,6 +61,17 @@ fs::path step_path(const fs::path& checkpoint, std::uint64_t next_step) {
 
 fs::path best_path(const fs::path& checkpoint) { return named(checkpoint, "best"); }
 
+std::vector<fs::path> checkpoints_there(const fs::path& checkpoint) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  if (fs::exists(checkpoint, error)) paths.push_back(checkpoint);
+  const std::vector<std::uint64_t> steps = steps_there(checkpoint);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    paths.push_back(step_path(checkpoint, *step));
+  }
+  return paths;
+}
+
 LastCheckpoints::LastCheckpoints(fs::path checkpoint, std::uint32_t count, std::uint64_t first_step)
     : checkpoint_(std::move(checkpoint)), count_(count) {
   if (count_ == 0 || first_step == 0) return;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <vector>
 
 #include "common/base/status.h"
 
@@ -17,6 +18,10 @@ namespace phub::train {
 std::filesystem::path step_path(const std::filesystem::path& checkpoint, std::uint64_t next_step);
 // "model.safetensors" -> "model.best.safetensors".
 std::filesystem::path best_path(const std::filesystem::path& checkpoint);
+
+// The newest checkpoint and the last ones that stay, those of the most steps first, as far as they
+// are there.
+std::vector<std::filesystem::path> checkpoints_there(const std::filesystem::path& checkpoint);
 
 class LastCheckpoints {
  public:

@@ -1,0 +1,76 @@
+// A training that goes on after a server or a worker was lost (train.recover_s): all workers leave
+// the job, worker 0 restores it from the last checkpoint and the servers' snapshots of that step,
+// and all join it again. So does a worker that was started again.
+//
+// Belongs to the main thread. A session, which calls `restore`, comes between `prepare` and
+// `goes_on`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/train/session.h"
+
+namespace phub {
+
+class WorkerConfig;
+
+class Recovery {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `config` outlives it. `note` is told what is lost, and what becomes of it.
+  Recovery(const WorkerConfig& config, std::function<void(std::string_view)> note,
+           std::stop_token stop);
+
+  // Sets what the next session goes on from: at worker 0 its newest checkpoint, if there is one.
+  // Those that are damaged, or whose snapshots are, are passed over, which is noted. The others
+  // learn it from the servers. Like `restore`, it does nothing without train.recover_s.
+  Status prepare(train::SessionOptions& options);
+  // Has the servers restore the job, right before worker 0 joins it. Errors: restore_all's.
+  Status restore();
+
+  // Whether to try again after `error`, which ended the preparation or the session; waits a little
+  // before. `has_trained`: the session has made a step. Otherwise `error` has the reason to give
+  // up.
+  bool goes_on(Status& error, bool has_trained);
+  // The same after a session that a server ended because it stops: it may come back.
+  bool goes_on(const train::SessionResult& result);
+
+ private:
+  // A session that ends this often from one checkpoint ends the training.
+  static constexpr std::uint32_t kTriesMax = 5;
+
+  bool is_on() const;
+  void note_passed_over(const std::filesystem::path& path, const Status& why) const;
+  bool is_first() const;
+  void pause();
+
+  const WorkerConfig& config_;
+  const std::function<void(std::string_view)> note_;
+  const std::stop_token stop_;
+  Clock::time_point lost_{};            // since when nothing was trained
+  std::string loss_;                    // what was lost then; empty: nothing yet
+  std::vector<std::string> snapshots_;  // to restore, by server; empty: none
+  std::filesystem::path resume_;        // their checkpoint
+  std::set<std::uint64_t> damaged_;     // steps whose snapshots could not be restored
+  bool is_damaged_ = false;             // a snapshot that was to be restored
+  std::uint64_t step_ = 0;              // that the last session was to go on from, at worker 0
+  std::uint32_t tries_ = 0;             // that made steps from there, and failed
+  std::chrono::milliseconds pause_{0};
+};
+
+// The snapshots that a checkpoint names ("FILE at ADDRESS, ..."), in the order of `addresses`.
+// Error: kInvalidArgument names the server that took none.
+Result<std::vector<std::string>> snapshots_at(const std::string& snapshots,
+                                              const std::vector<std::string>& addresses);
+
+}  // namespace phub
