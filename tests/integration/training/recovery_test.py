@@ -61,13 +61,17 @@ class Recovery(unittest.TestCase):
         (self.folder / "net.textproto").write_text(NETWORK)
 
     def end(self):
+        """Returns what workers said that still ran."""
+        said = []
         for process in self.workers:
             process.kill()
-            process.communicate()
+            said.append(process.communicate()[1])
         for server in self.servers:
             server.close()
+        self.servers, self.workers = [], []
+        return said
 
-    def config(self, train="", recover=100, steps=STEPS, every=EVERY):
+    def config(self, train="", recover=60, steps=STEPS, every=EVERY):
         self.path, self.steps = self.folder / "train.textproto", steps
         self.path.write_text(CONFIG % {"workers": WORKERS, "train": train, "recover": recover, "steps": steps,
                                        "every": every})
@@ -136,7 +140,7 @@ class Recovery(unittest.TestCase):
         self.kill_server(1)
         said = self.finish()
         for words in said:
-            self.assertIn("the training goes back to its last checkpoint, and waits 100 s at most", words)
+            self.assertIn("the training goes back to its last checkpoint, and waits 60 s at most", words)
             self.assertRegex(words, r"going on at step \d+")
         self.assertGreaterEqual(step, EVERY)
         self.check_end("killed", whole)
@@ -203,19 +207,27 @@ class Recovery(unittest.TestCase):
         for moment in range(MOMENTS):
             name = f"m{moment}"
             with self.subTest(moment=moment, seed=seed):
-                self.start(name)
-                for _ in range(rng.randrange(1, 4)):
-                    if any(process.poll() is not None for process in self.workers):
-                        break  # it was quick
-                    for _ in range(rng.randrange(25)):
-                        self.servers[0].ctl("job", "list")
-                    victim = rng.randrange(WORKERS + 2)
-                    if victim < WORKERS:
-                        self.kill_worker(victim, name)
-                    else:
-                        self.kill_server(victim - WORKERS)
-                self.finish()
-                self.check_end(name, whole)
+                acts = []
+                try:
+                    self.disturb(name, rng, acts)
+                    self.finish()
+                    self.check_end(name, whole)
+                except (AssertionError, subprocess.TimeoutExpired) as error:
+                    self.fail(f"{acts}: {error}\n" + "\n--\n".join(self.end()))
+
+    def disturb(self, name, rng, acts):
+        self.start(name)
+        for _ in range(rng.randrange(1, 4)):
+            if any(process.poll() is not None for process in self.workers):
+                return  # it was quick
+            for _ in range(rng.randrange(25)):
+                self.servers[0].ctl("job", "list")
+            victim = rng.randrange(WORKERS + 2)
+            acts.append(f"worker {victim}" if victim < WORKERS else f"server {victim - WORKERS}")
+            if victim < WORKERS:
+                self.kill_worker(victim, name)
+            else:
+                self.kill_server(victim - WORKERS)
 
     def test_what_is_not_at_the_servers_comes_back_too(self):
         """A scale that workers vote on, and what compression keeps back."""
