@@ -2,6 +2,7 @@
 
 #include "tests/unit/data/formats/sample_files.h"
 #include "worker/data/formats/open.h"
+#include "worker/data/formats/source_file.h"
 
 namespace phub::data {
 namespace {
@@ -31,6 +32,46 @@ TEST_CASE("A folder's images are in the order of class and name") {
   CHECK(samples_of(**set) ==
         std::vector<Sample>{{0, png("ax")}, {1, jpeg("b10")}, {1, jpeg("b2")}});
   CHECK((*set)->name(2) == (directory.path / "train/b/2.JPG").string());
+}
+
+TEST_CASE("Many classes with names that begin alike are in the order of their bytes") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> names = {"",           "_",          "_1",         "_10",
+                                          "_100",       "_2",         "_123456789", "_123456790",
+                                          "_12345678",  "\xE9",       "_1\x01",     "_1\xFF",
+                                          "_1\xFF\xFF", "_000000000", "A"};
+  std::vector<std::string> expected;
+  for (int of_all = 0; of_all < 70; ++of_all) {
+    const std::string name = "n" + std::to_string(of_all * 37 % 101);
+    for (const std::string& ending : names) {
+      const std::string path = "train/" + name + "/" + name + ending + ".jpg";
+      write_file(directory.path / path, jpeg(path));
+      expected.push_back((directory.path / path).native());
+    }
+  }
+  std::sort(expected.begin(), expected.end(), [](const std::string& a, const std::string& b) {
+    const fs::path x = a, y = b;
+    return std::pair(x.parent_path().filename().native(), x.filename().native()) <
+           std::pair(y.parent_path().filename().native(), y.filename().native());
+  });
+  const auto set = open_folder(directory.path, Split::kTrain);
+  REQUIRE(set.has_value());
+  REQUIRE((*set)->samples() == expected.size());
+  for (std::uint64_t i = 0; i < expected.size(); ++i) {
+    CHECK((*set)->name(i) == printable(expected[i]));
+    CHECK((*set)->classes()[(*set)->label(i)] ==
+          fs::path(expected[i]).parent_path().filename().native());
+  }
+}
+
+TEST_CASE("Of several classes that are refused the first one is named") {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 60; ++i) {
+    const fs::path path = directory.path / "train" / ("n" + std::to_string(100 + i));
+    write_file(path / "1.jpg", jpeg("1"));
+    if (i >= 41) fs::create_directory(path / "deeper");
+  }
+  CHECK_THAT(refusal(directory.path), Catch::Contains("n141/deeper is a folder in a class"));
 }
 
 TEST_CASE("A class that the test lacks has no samples there") {

@@ -1,17 +1,18 @@
-// The classes and images of a folder: PATH/SPLIT/CLASS/IMAGE. Built at set-up by one thread; then
-// read-only.
+// The classes and images of a folder: PATH/SPLIT/CLASS/IMAGE. Built at set-up; then read-only.
 //
 // All names lie in one arena, each with a NUL behind it; an image is 4 bytes beside its name.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 #include "worker/data/formats/fingerprint.h"
+#include "worker/data/formats/folder/listing.h"
 #include "worker/data/formats/sample_set.h"
 
 namespace phub::data {
@@ -38,9 +39,9 @@ class FolderIndex {
  private:
   FolderIndex() = default;
   Status find_split(const std::filesystem::path& path, Split split);
-  Status add_classes(const std::filesystem::path& train);
-  Status add_class(const std::string& name);
-  Status check_known(const std::string& name) const;
+  Status check_known(std::span<const std::string> own) const;
+  Status add_images(std::span<const std::string> own);
+  void add_class(ClassNames names);
 
   std::filesystem::path folder_;  // PATH/SPLIT
   UniqueFd fd_;                   // the same

@@ -1,5 +1,5 @@
 // Images as files in a folder for each class.
-#include "worker/data/formats/folder_index.h"
+#include "worker/data/formats/folder/folder_index.h"
 #include "worker/data/formats/open.h"
 #include "worker/data/formats/source_file.h"
 
