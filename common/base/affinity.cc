@@ -8,7 +8,6 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <tuple>
 
 namespace phub {
 
@@ -72,7 +71,7 @@ int numa_node_of(std::uint32_t cpu) {
   return unit == nullptr ? -1 : hwloc_bitmap_first(unit->nodeset);
 }
 
-Result<std::vector<std::uint32_t>> usable_cpus() {
+Result<std::vector<UsableCpu>> usable_cpus_by_core() {
   PHUB_ASSIGN_OR_RETURN(const Topology topology, load_topology());
   hwloc_topology_t raw = topology.get();
   cpu_set_t allowed;
@@ -80,32 +79,51 @@ Result<std::vector<std::uint32_t>> usable_cpus() {
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
     return errno_status("sched_getaffinity");
   }
-  // (rank among the hardware threads of its core, logical index): logical order follows NUMA.
-  std::vector<std::tuple<unsigned, unsigned, std::uint32_t>> order;
+  // The logical order follows cores and NUMA nodes.
+  std::vector<UsableCpu> cpus;
   for (int i = 0; i < hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_PU); ++i) {
     hwloc_obj* const unit = hwloc_get_obj_by_type(raw, HWLOC_OBJ_PU, static_cast<unsigned>(i));
     if (unit->os_index >= CPU_SETSIZE || !CPU_ISSET(unit->os_index, &allowed)) continue;
-    order.emplace_back(unit->sibling_rank, unit->logical_index, unit->os_index);
+    cpus.push_back({.cpu = unit->os_index, .rank = unit->sibling_rank});
   }
-  std::sort(order.begin(), order.end());
-  std::vector<std::uint32_t> cpus;
-  for (const auto& entry : order) cpus.push_back(std::get<2>(entry));
   if (cpus.empty()) return Status(Code::kInternal, "no usable CPU in the topology");
   return cpus;
 }
 
-Status pin_this_thread(std::uint32_t cpu) {
+Result<std::vector<std::uint32_t>> usable_cpus() {
+  PHUB_ASSIGN_OR_RETURN(std::vector<UsableCpu> by_core, usable_cpus_by_core());
+  std::stable_sort(by_core.begin(), by_core.end(),
+                   [](const UsableCpu& a, const UsableCpu& b) { return a.rank < b.rank; });
+  std::vector<std::uint32_t> cpus;
+  for (const UsableCpu& each : by_core) cpus.push_back(each.cpu);
+  return cpus;
+}
+
+Status pin_this_thread(std::uint32_t cpu) { return run_this_thread_on(std::span(&cpu, 1)); }
+
+Status run_this_thread_on(std::span<const std::uint32_t> cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
+  for (const std::uint32_t cpu : cpus) CPU_SET(cpu, &set);
   const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof(set), &set);
   if (error != 0) {
     errno = error;
-    return errno_status(
-        "pinning a thread to CPU " + std::to_string(cpu) + " (is it in this container's cpuset?)",
-        Code::kInvalidArgument);
+    return errno_status("pinning a thread to CPU " + cpu_list({cpus.begin(), cpus.end()}) +
+                            " (is it in this container's cpuset?)",
+                        Code::kInvalidArgument);
   }
   return {};
+}
+
+std::string cpu_list(std::vector<std::uint32_t> cpus) {
+  std::sort(cpus.begin(), cpus.end());
+  std::string list;
+  for (std::size_t first = 0, last = 0; first < cpus.size(); first = ++last) {
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    list += (first > 0 ? "," : "") + std::to_string(cpus[first]);
+    if (last > first) list += "-" + std::to_string(cpus[last]);
+  }
+  return list;
 }
 
 std::optional<double> cpu_quota(const CgroupFiles& files) {

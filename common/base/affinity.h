@@ -5,11 +5,22 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
 
 namespace phub {
+
+// A CPU that this process may run on.
+struct UsableCpu {
+  std::uint32_t cpu = 0;   // the operating system's number
+  std::uint32_t rank = 0;  // among the hardware threads of its physical core
+};
+
+// All of them, physical core by physical core, NUMA node by NUMA node.
+Result<std::vector<UsableCpu>> usable_cpus_by_core();
 
 // CPUs (operating system numbers) that this process may run on, one hardware thread of every
 // physical core before any second one, NUMA node by NUMA node.
@@ -20,6 +31,11 @@ int numa_node_of(std::uint32_t cpu);
 
 // Binds the calling thread to one CPU.
 Status pin_this_thread(std::uint32_t cpu);
+// The same to several, among which the system chooses. REQUIRES: at least one.
+Status run_this_thread_on(std::span<const std::uint32_t> cpus);
+
+// As `taskset --cpu-list` has it: "0-3,8".
+std::string cpu_list(std::vector<std::uint32_t> cpus);
 
 // Where the kernel tells of control groups.
 struct CgroupFiles {

@@ -13,7 +13,8 @@ BatchLoading::BatchLoading(const data::Images& images, const data::BatchOrder& o
               {.form = executor.byte_input() == nullptr ? data::Form::kNumbers : data::Form::kBytes,
                .threads = options.threads,
                .ahead = options.ahead,
-               .end = options.end}) {}
+               .end = options.end,
+               .cpus = options.cpus}) {}
 
 nn::ByteImages BatchLoading::bytes_of(const data::Batch& batch,
                                       std::vector<nn::ImageMove>& moves) const {

@@ -20,6 +20,7 @@ struct FeedOptions {
   std::uint32_t threads = 0;              // 0: none; a batch is made when it is asked for
   std::uint32_t ahead = 2;                // batches
   std::uint64_t end = ~std::uint64_t{0};  // no batch from this one on is made ahead
+  std::vector<std::uint32_t> cpus = {};   // where the threads run; empty: anywhere
 };
 
 class BatchLoading {

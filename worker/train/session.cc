@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/affinity.h"
 #include "worker/nn/executor.h"
 #include "worker/nn/models/models.h"
 #include "worker/train/exchange/gpu_direct.h"
@@ -232,6 +233,13 @@ class LossNotes {
   bool told_ = false;  // that it leads
 };
 
+void note_feed_cpus(const SessionOptions& options) {
+  const FeedOptions& feed = options.data.feed;
+  if (feed.cpus.empty() || !options.note) return;
+  options.note("data.threads: " + std::to_string(feed.threads) + " threads make batches on CPUs " +
+               cpu_list(feed.cpus));
+}
+
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchange));
@@ -262,6 +270,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .evaluated = [&](double accuracy) { return checkpoints.judge(accuracy); }});
   if (run.events != nullptr && first_step > 0) run.events->resume_at(first_step);
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
+  if (prints()) note_feed_cpus(options);
   LossNotes losses(options, run.exchange);
   const auto is_last = [&, asked = false]() mutable -> Result<bool> {
     if (prints()) losses.look();

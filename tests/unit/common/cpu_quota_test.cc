@@ -18,6 +18,12 @@ struct Groups {
   }
 };
 
+TEST_CASE("a list of CPUs has ranges in ascending order") {
+  CHECK(cpu_list({}).empty());
+  CHECK(cpu_list({7}) == "7");
+  CHECK(cpu_list({3, 2, 9, 1, 8, 12}) == "1-3,8-9,12");
+}
+
 TEST_CASE("without groups, files or quotas there is no quota") {
   Groups g;
   CHECK_FALSE(cpu_quota(g.files));

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "common/base/affinity.h"
 #include "worker/data/dataset.h"
 
 namespace phub::data {
@@ -75,6 +77,46 @@ TEST_CASE("The caller's memory gets a batch's bytes, and stays the caller's") {
     REQUIRE(std::equal(memory.begin(), memory.end(), expected.bytes.begin()));
     REQUIRE(own.labels == expected.labels);
   }
+}
+
+// Keeps the CPUs on which the threads that read may run.
+class Placed : public Images {
+ public:
+  explicit Placed(std::unique_ptr<Images> whole) : whole_(std::move(whole)) {}
+
+  const ImageFacts& facts() const override { return whole_->facts(); }
+  std::uint64_t images() const override { return whole_->images(); }
+  std::uint16_t label(std::uint64_t image) const override { return whole_->label(image); }
+  std::unique_ptr<ImageReader> reader() const override {
+    const auto cpus = usable_cpus();
+    const std::lock_guard lock(mutex_);
+    seen_.push_back(cpus ? *cpus : std::vector<std::uint32_t>());
+    return whole_->reader();
+  }
+  std::vector<std::vector<std::uint32_t>> seen() const {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  std::unique_ptr<Images> whole_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::vector<std::uint32_t>> seen_;
+};
+
+TEST_CASE("Threads run on the CPUs that they are told, and the caller anywhere") {
+  const auto usable = usable_cpus();
+  REQUIRE(usable);
+  const Placed images(images_of(dataset()));
+  const TrainingOrder training = order();
+  const std::vector<std::uint32_t> cpus = {usable->back()};
+  {
+    Feeder feeder(images, training, {.threads = 2, .cpus = cpus});
+    Batch batch;
+    REQUIRE(feeder.load(0, batch).ok());
+  }
+  CHECK(images.seen() == std::vector(2, cpus));
+  CHECK(*usable_cpus() == *usable);
 }
 
 // One image cannot be read until it is mended.

@@ -108,7 +108,9 @@ train::DataOptions data_of(const WorkerConfig& worker) {
           .deviation = {config.deviation().begin(), config.deviation().end()},
           .damaged_max = config.damaged_max(),
           .cache = cache_of(config.cache()),
-          .feed = {.threads = feed_threads_of(worker), .ahead = config.batches_ahead()}};
+          .feed = {.threads = feed_threads_of(worker),
+                   .ahead = config.batches_ahead(),
+                   .cpus = feed_cpus_of(worker)}};
 }
 
 train::UpdateOptions update_of(const WorkerConfig& config) {

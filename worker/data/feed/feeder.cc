@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/affinity.h"
 #include "common/base/check.h"
 
 namespace phub::data {
@@ -28,7 +29,9 @@ Feeder::Feeder(const Images& images, const BatchOrder& order, const FeederOption
   if (options.threads == 0) own_reader_ = images.reader();
   is_paused_ = true;  // until it is known where to start
   try {
-    for (std::uint32_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
+    for (std::uint32_t i = 0; i < options.threads; ++i) {
+      threads_.emplace_back([this, cpus = options.cpus] { work(cpus); });
+    }
   } catch (const std::system_error&) {
     // There can be no more of them. Those that there are do it, or else the thread that asks.
     if (threads_.empty()) own_reader_ = images.reader();
@@ -123,7 +126,9 @@ Status Feeder::make(ImageReader& reader, const Part& part, Batch& batch) const {
   }
 }
 
-void Feeder::work() {
+void Feeder::work(const std::vector<std::uint32_t>& cpus) {
+  // Where somebody has taken the CPUs away in the meantime, the thread runs anywhere.
+  if (!cpus.empty()) (void)run_this_thread_on(cpus);
   const std::unique_ptr<ImageReader> reader = maker_.images().reader();
   std::unique_lock lock(mutex_);
   while (true) {

@@ -21,6 +21,7 @@ struct FeederOptions {
   std::uint32_t threads = 0;              // 0: batches are made on the thread that asks
   std::uint32_t ahead = 2;                // batches; at least 1
   std::uint64_t end = ~std::uint64_t{0};  // no batch from this one on is made ahead
+  std::vector<std::uint32_t> cpus = {};   // where the threads run; empty: anywhere
 };
 
 class Feeder {
@@ -51,7 +52,7 @@ class Feeder {
 
   Status load_here(std::uint64_t index, Batch& batch);
   Status make(ImageReader& reader, const Part& part, Batch& batch) const;
-  void work();
+  void work(const std::vector<std::uint32_t>& cpus);
   Part next_part();
   bool has_part() const;
   void start_at(std::uint64_t index, std::unique_lock<std::mutex>& lock);
