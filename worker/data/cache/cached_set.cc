@@ -34,6 +34,16 @@ class CachedSet final : public SampleSet {
     return bytes;
   }
 
+  bool has_copies() const override { return true; }
+  Result<std::span<const std::uint8_t>> deliver_anew(std::uint64_t sample,
+                                                     std::vector<std::uint8_t>& buffer,
+                                                     Receipt& receipt) const override {
+    auto bytes = set_->deliver_anew(sample, buffer, receipt);
+    source_.fetch_add(1, std::memory_order_relaxed);
+    if (bytes) store_->replace(sample, *bytes);
+    return bytes;
+  }
+
  private:
   std::unique_ptr<SampleSet> set_;
   std::unique_ptr<SampleStore> store_;

@@ -1,4 +1,5 @@
 // A set whose samples are kept on a local disk when they are read first, and read from there then.
+// `deliver_anew` replaces a copy.
 //
 // Any thread may read, as sample_set.h says.
 #pragma once

@@ -181,12 +181,27 @@ std::optional<std::span<const std::uint8_t>> SampleStore::read(
 }
 
 void SampleStore::keep(std::uint64_t sample, std::span<const std::uint8_t> content) {
-  if (is_over_.load(std::memory_order_relaxed) || content.empty() ||
-      content.size() > kMaxSampleBytes) {
+  (void)write(sample, content);  // without room it is not kept
+}
+
+void SampleStore::replace(std::uint64_t sample, std::span<const std::uint8_t> content) {
+  const auto kept = find(sample);
+  if (kept && kept->bytes == content.size() &&
+      kept->content_crc == crc32c(std::as_bytes(content))) {
     return;
   }
+  if (write(sample, content) || !kept) return;
+  (void)write_fully(index_.get(), place_of(sample), octets(StoreEntry()));
+}
+
+// False: there is no room, or the files cannot be written, which is noted.
+bool SampleStore::write(std::uint64_t sample, std::span<const std::uint8_t> content) {
+  if (is_over_.load(std::memory_order_relaxed) || content.empty() ||
+      content.size() > kMaxSampleBytes) {
+    return false;
+  }
   const auto offset = place_for(content.size());
-  if (!offset) return;
+  if (!offset) return false;
   StoreEntry entry{.offset = *offset,
                    .bytes = static_cast<std::uint32_t>(content.size()),
                    .content_crc = crc32c(std::as_bytes(content))};
@@ -194,9 +209,11 @@ void SampleStore::keep(std::uint64_t sample, std::span<const std::uint8_t> conte
   // The entry comes last: what has one is there.
   if (!write_fully(data_.get(), *offset, content) ||
       !write_fully(index_.get(), place_of(sample), octets(entry))) {
-    return stop(errno_status("cannot write " + printable(path_)).message());
+    stop(errno_status("cannot write " + printable(path_)).message());
+    return false;
   }
   kept_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 std::optional<std::uint64_t> SampleStore::place_for(std::uint64_t bytes) {

@@ -1,8 +1,9 @@
 // Contents of samples that are slow to get, kept in files that processes share.
 //
-// A content is never replaced, unless it is damaged. Any thread of any process may find and keep.
-// Two that keep the same sample at the same time lose the space of one copy. A process that ends
-// anywhere leaves whole contents and gaps. What cannot be kept is noted once, and is no error.
+// A content is never replaced, unless it is damaged or of no use. Any thread of any process may
+// find and keep. Two that keep the same sample at the same time lose the space of one copy. A
+// process that ends anywhere leaves whole contents and gaps. What cannot be kept is noted once, and
+// is no error.
 #pragma once
 
 #include <atomic>
@@ -62,6 +63,9 @@ class SampleStore {
 
   // Keeps a content, if there is room.
   void keep(std::uint64_t sample, std::span<const std::uint8_t> content);
+  // Keeps a content in the place of one that is of no use, whose space remains a gap. Without room
+  // the sample is not kept any more. Does nothing where the contents are the same.
+  void replace(std::uint64_t sample, std::span<const std::uint8_t> content);
 
   std::uint64_t kept() const { return kept_.load(std::memory_order_relaxed); }  // by this object
 
@@ -71,6 +75,7 @@ class SampleStore {
   Status open_files();
   Status lock_index() const;
   Status make_files() const;
+  bool write(std::uint64_t sample, std::span<const std::uint8_t> content);
   std::optional<std::uint64_t> place_for(std::uint64_t bytes);
   bool grow(std::uint64_t bytes);
   void stop(const std::string& why);

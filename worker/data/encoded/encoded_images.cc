@@ -71,10 +71,27 @@ class EncodedImages : public Images {
         is_of_set_ = code == Code::kUnavailable || code == Code::kInvalidArgument;
         return file.error();
       }
-      const Status status = decoded == nullptr ? view_file(*file, random)
-                                               : keep_and_view(*decoded, image, *file, random);
-      set_.decoded_anew_.fetch_add(1, std::memory_order_relaxed);
+      Status status = show(image, *file, random);
+      if (!status.ok() && set_.set_->has_copies()) status = show_anew(image, status, random);
       return status.ok() ? status : status.with_context(set_.set_->name(image));
+    }
+
+    Status show(std::uint64_t image, std::span<const std::uint8_t> file,
+                const CounterRandom* random) {
+      DecodedImages* const decoded = set_.options_.decoded.get();
+      set_.decoded_anew_.fetch_add(1, std::memory_order_relaxed);
+      return decoded == nullptr ? view_file(file, random)
+                                : keep_and_view(*decoded, image, file, random);
+    }
+
+    // A copy may be of a file that was not complete then. Where the source cannot be read now, the
+    // image is as damaged as its copy.
+    Status show_anew(std::uint64_t image, const Status& why, const CounterRandom* random) {
+      Receipt receipt;
+      const auto file = set_.set_->deliver_anew(image, file_, receipt);
+      if (!file) return why;
+      receipt_ = receipt;
+      return show(image, *file, random);
     }
 
     // Starts a view of an image of that size.

@@ -60,6 +60,15 @@ class SampleSet {
                                                         Receipt& /*receipt*/) const {
     return read(sample, buffer);
   }
+  // Whether `deliver` may return a copy that was made earlier.
+  virtual bool has_copies() const { return false; }
+  // The same from the source itself: for a sample whose bytes are no image, since the source may
+  // have been read before it was complete. What it has now takes the place of this set's copies.
+  virtual Result<std::span<const std::uint8_t>> deliver_anew(std::uint64_t sample,
+                                                             std::vector<std::uint8_t>& buffer,
+                                                             Receipt& receipt) const {
+    return deliver(sample, buffer, receipt);
+  }
   // What messages call the sample: its file, and its offset in it. Printable.
   virtual std::string name(std::uint64_t sample) const = 0;
   // The memory of the set's index, names included.

@@ -70,11 +70,35 @@ Holder::Held Holder::held_at(std::uint64_t place) const {
 
 Result<std::span<const std::uint8_t>> Holder::read_source(std::uint64_t sample,
                                                           std::vector<std::uint8_t>& buffer) {
-  auto bytes = source_.read(sample, buffer);
+  return counted(source_.read(sample, buffer));
+}
+
+Result<std::span<const std::uint8_t>> Holder::read_source_anew(std::uint64_t sample,
+                                                               std::vector<std::uint8_t>& buffer) {
+  Receipt of_source;
+  return counted(source_.deliver_anew(sample, buffer, of_source));
+}
+
+Result<std::span<const std::uint8_t>> Holder::counted(Result<std::span<const std::uint8_t>> bytes) {
   const std::lock_guard lock(mutex_);
   ++counts_.samples;
   if (bytes) counts_.bytes += bytes->size();
   return bytes;
+}
+
+void Holder::replace(std::uint64_t sample, std::span<const std::uint8_t> bytes) {
+  PHUB_DCHECK(member_of(sample) == options_.self, "an own sample");
+  const std::uint64_t place = place_of(sample);
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_held = states_[place] == Reading::kHeld;
+    if (!is_held || std::ranges::equal(held_at(place).bytes, bytes)) return;
+  }
+  Entry entry = entry_of(bytes);
+  const std::lock_guard lock(mutex_);
+  states_[place] = entry.bytes ? Reading::kHeld : Reading::kAbsent;
+  std::swap(entries_[place], entry);
+  if (entry.bytes) replaced_.push_back(std::move(entry.bytes));
 }
 
 Result<Holder::Taken> Holder::take(std::uint64_t sample, std::vector<std::uint8_t>& buffer) {
@@ -120,6 +144,17 @@ bool Holder::reserve(std::size_t size) {
   return false;
 }
 
+// Without memory for it, an empty one.
+Holder::Entry Holder::entry_of(std::span<const std::uint8_t> bytes) {
+  Entry entry;
+  if (reserve(bytes.size())) entry.bytes.reset(new (std::nothrow) std::uint8_t[bytes.size()]);
+  if (!entry.bytes) return entry;
+  std::copy(bytes.begin(), bytes.end(), entry.bytes.get());
+  entry.size = static_cast<std::uint32_t>(bytes.size());
+  entry.checksum = crc32c(std::as_bytes(bytes));
+  return entry;
+}
+
 Result<Holder::Taken> Holder::read_in(std::uint64_t sample, std::vector<std::uint8_t>& buffer) {
   Result<std::span<const std::uint8_t>> bytes = Status(Code::kInternal, "not read");
   try {
@@ -127,15 +162,7 @@ Result<Holder::Taken> Holder::read_in(std::uint64_t sample, std::vector<std::uin
   } catch (const std::bad_alloc&) {
     bytes = Status(Code::kResourceExhausted, "no memory for an image's file: lower data.threads");
   }
-  Entry entry;
-  if (bytes && reserve(bytes->size())) {
-    entry.bytes.reset(new (std::nothrow) std::uint8_t[bytes->size()]);
-  }
-  if (entry.bytes) {
-    std::copy(bytes->begin(), bytes->end(), entry.bytes.get());
-    entry.size = static_cast<std::uint32_t>(bytes->size());
-    entry.checksum = crc32c(std::as_bytes(*bytes));
-  }
+  Entry entry = bytes ? entry_of(*bytes) : Entry();
   const bool is_held = entry.bytes != nullptr;
   settle(sample, std::move(entry), !bytes ? End::kFailed : is_held ? End::kRead : End::kFull);
   if (!bytes) {

@@ -82,6 +82,13 @@ class Holder {
   Result<std::span<const std::uint8_t>> read_source(std::uint64_t sample,
                                                     std::vector<std::uint8_t>& buffer);
 
+  // The same past the source's own copies.
+  Result<std::span<const std::uint8_t>> read_source_anew(std::uint64_t sample,
+                                                         std::vector<std::uint8_t>& buffer);
+  // Holds other bytes of an own sample, if it is held. Those of before stay in memory, as their
+  // readers have no lock. Without memory for both the sample is not held any more.
+  void replace(std::uint64_t sample, std::span<const std::uint8_t> bytes);
+
   // An own sample, for another member. `answer` is called once: at once, or by a loader, or never
   // when stop comes first. It must not block. REQUIRES: an own sample.
   void want(std::uint64_t sample, Answer answer);
@@ -111,7 +118,9 @@ class Holder {
   bool has_work() const;
   // Reads an own sample, which this thread has marked, and keeps it if it can be read and fits.
   Result<Taken> read_in(std::uint64_t sample, std::vector<std::uint8_t>& buffer);
+  Result<std::span<const std::uint8_t>> counted(Result<std::span<const std::uint8_t>> bytes);
   bool reserve(std::size_t size);
+  Entry entry_of(std::span<const std::uint8_t> bytes);
   void settle(std::uint64_t sample, Entry entry, End end);
   Held held_at(std::uint64_t place) const;
 
@@ -121,6 +130,7 @@ class Holder {
   mutable std::mutex mutex_;
   std::condition_variable_any work_, settled_;
   std::vector<Entry> entries_;  // [place]
+  std::vector<std::unique_ptr<std::uint8_t[]>> replaced_;
   std::vector<Reading> states_;
   std::uint64_t ahead_ = 0;           // places before it are read ahead
   std::deque<std::uint64_t> wanted_;  // by other members, and unread

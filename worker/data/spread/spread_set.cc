@@ -101,6 +101,17 @@ Result<std::span<const std::uint8_t>> SpreadSet::deliver(std::uint64_t sample,
   return bytes;
 }
 
+Result<std::span<const std::uint8_t>> SpreadSet::deliver_anew(std::uint64_t sample,
+                                                              std::vector<std::uint8_t>& buffer,
+                                                              Receipt& receipt) const {
+  PHUB_CHECK(holder_ != nullptr, "a set is read when it has its place");
+  PHUB_ASSIGN_OR_RETURN(const auto bytes, holder_->read_source_anew(sample, buffer));
+  if (holder_->member_of(sample) == holder_->self()) holder_->replace(sample, bytes);
+  from_source_.fetch_add(1, std::memory_order_relaxed);
+  receipt = {receipt_hash(sample, bytes), Origin::kSource};
+  return bytes;
+}
+
 Result<bool> SpreadSet::ask(std::uint64_t sample, std::vector<std::uint8_t>& buffer) const {
   const std::uint32_t member = holder_->member_of(sample);
   const PeerAnswer answer = links_->ask(member, sample, buffer);

@@ -77,6 +77,13 @@ class SpreadSet final : public SampleSet {
                                                 std::vector<std::uint8_t>& buffer,
                                                 Receipt& receipt) const override;
 
+  bool has_copies() const override { return true; }
+  // The copy in this member's memory is replaced. One in another member's memory is so when that
+  // member is given the sample itself.
+  Result<std::span<const std::uint8_t>> deliver_anew(std::uint64_t sample,
+                                                     std::vector<std::uint8_t>& buffer,
+                                                     Receipt& receipt) const override;
+
   // From now on nothing is noted: the training is over, and the other members go.
   void be_quiet() { is_quiet_->store(true); }
   // Notes what is of this set; by any thread.

@@ -72,6 +72,29 @@ TEST_CASE("a damaged content is not returned, and may be kept anew") {
   CHECK(report.samples == 2);
 }
 
+TEST_CASE("a content of no use is replaced, and the same one is not written again") {
+  const TemporaryDirectory folder;
+  const auto store = opened(subject(), place(folder.path));
+  store->keep(5, content_of(5, 300));
+  store->replace(5, content_of(5));
+  CHECK(has(*store, 5, content_of(5)));
+  CHECK(store->kept() == 2);
+  store->replace(5, content_of(5));
+  CHECK(store->kept() == 2);
+  store->replace(6, content_of(6));
+  CHECK(has(*store, 6, content_of(6)));
+  CHECK(count_right(*opened(subject(), place(folder.path)), 100) == 2);
+}
+
+TEST_CASE("a content of no use goes where there is no room for another one") {
+  const TemporaryDirectory folder;
+  const auto store = opened(subject(), place(folder.path, 2000));
+  store->keep(5, content_of(5));
+  store->replace(5, content_of(6, 1900));
+  CHECK_FALSE(store->find(5));
+  CHECK(count_right(*store, 100) == 0);
+}
+
 TEST_CASE("whatever an index or the data have become, no wrong content is returned") {
   const TemporaryDirectory folder;
   std::mt19937 random(1);

@@ -70,6 +70,45 @@ TEST_CASE("When the source has a fault, the loaders pause after one sample each"
                                  Contains("is tried once more"));
 }
 
+TEST_CASE("Bytes that are replaced stay for their readers, and others get the new ones") {
+  Store store(kSamples);
+  const StoredSet set(store);
+  store.is_short = true;
+  Holder holder(set, {.bytes = kPlenty, .loaders = 0});
+  std::vector<std::uint8_t> buffer;
+  const auto before = holder.take(7, buffer);
+  REQUIRE(before);
+  std::vector<std::uint8_t> half = bytes_of(7);
+  half.resize(half.size() / 2);
+  store.is_short = false;
+  std::vector<std::uint8_t> anew;
+  const auto read = holder.read_source_anew(7, anew);
+  REQUIRE(read);
+  holder.replace(7, *read);
+  CHECK(std::ranges::equal(before->bytes, half));
+  const auto after = holder.take(7, buffer);
+  REQUIRE(after);
+  CHECK(after->is_held);
+  CHECK(std::ranges::equal(after->bytes, bytes_of(7)));
+  CHECK(holder.counts().samples == 2);
+  // What is not held is not taken in so.
+  holder.replace(8, bytes_of(8));
+  CHECK(holder.held_bytes() < 1000);
+}
+
+TEST_CASE("Without memory for new bytes a sample is not held any more") {
+  Store store(kSamples);
+  const StoredSet set(store);
+  Holder holder(set, {.bytes = 400, .loaders = 0});
+  std::vector<std::uint8_t> buffer;
+  REQUIRE(holder.take(7, buffer));
+  holder.replace(7, std::vector<std::uint8_t>(380));
+  const auto after = holder.take(7, buffer);
+  REQUIRE(after);
+  CHECK_FALSE(after->is_held);
+  CHECK(std::ranges::equal(after->bytes, bytes_of(7)));
+}
+
 // The other samples take about 15,000 bytes.
 TEST_CASE("A large sample that does not fit keeps no others out of memory") {
   Store store(kSamples);

@@ -46,6 +46,7 @@ struct Store {
   std::uint16_t label = 0;             // of each sample
   std::uint64_t large = kSamples;      // this sample, and the next one, have 20,000 bytes
   std::atomic<bool> is_closed{false};  // nothing can be read
+  std::atomic<bool> is_short{false};   // samples have half of their bytes
 
   const std::uint64_t damaged;          // cannot be read
   std::vector<std::atomic<int>> reads;  // of each sample
@@ -78,6 +79,7 @@ class StoredSet final : public SampleSet {
     if (store_.is_closed) return Status(Code::kUnavailable, "it is closed");
     buffer = bytes_of(sample);
     if (sample == store_.large || sample == store_.large + 1) buffer.resize(20'000);
+    if (store_.is_short) buffer.resize(buffer.size() / 2);
     store_.bytes += buffer.size();
     return std::span<const std::uint8_t>(buffer);
   }
