@@ -49,7 +49,7 @@ RESERVED = [
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
      re.compile(r"^(common/(config/|job/|rendezvous/|rpc/|text/message_json)"
                 r"|server/(rpc/|page/|directory/etcd|doctor/peer/|phubctl|main|daemon|serve)"
-                r"|worker/(client/named_options|data/formats/example|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
+                r"|worker/(client/named_options|data/formats/shards/example|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),

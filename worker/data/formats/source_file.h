@@ -61,9 +61,9 @@ class SourceFile final : public ByteSource {
 // Small pieces of a file in ascending order, a page or more at a time. One thread.
 class FileWindow {
  public:
-  explicit FileWindow(const SourceFile& file) : file_(&file) {}
+  explicit FileWindow(const ByteSource& file) : file_(&file) {}
 
-  const SourceFile& file() const { return *file_; }
+  const ByteSource& file() const { return *file_; }
 
   // `bytes` bytes from `offset` on, valid until the next call. REQUIRES: the caller bounds `bytes`.
   // Error: kDataLoss, also where the file ends before.
@@ -72,7 +72,7 @@ class FileWindow {
   Result<std::span<const std::uint8_t>> some(std::uint64_t offset);
 
  private:
-  const SourceFile* file_;
+  const ByteSource* file_;
   std::uint64_t begin_ = 0;
   std::vector<std::uint8_t> held_;
 };

@@ -6,7 +6,7 @@
 #include "worker/data/formats/detect/detect.h"
 #include "worker/data/formats/packed/pack.h"
 #include "worker/data/formats/packed/packed_set.h"
-#include "worker/data/formats/shards.h"
+#include "worker/data/formats/shards/shard_files.h"
 
 namespace phub::data {
 namespace {

@@ -1,6 +1,6 @@
 #include "tests/unit/data/formats/example_bytes.h"
 #include "tests/unit/data/formats/sample_files.h"
-#include "worker/data/formats/example.h"
+#include "worker/data/formats/shards/example.h"
 #include "worker/data/formats/open.h"
 
 namespace phub::data {

@@ -7,7 +7,7 @@
 #include "common/text/url.h"
 #include "worker/data/formats/open.h"
 #include "worker/data/formats/packed/packed_set.h"
-#include "worker/data/formats/shards.h"
+#include "worker/data/formats/shards/shard_files.h"
 #include "worker/data/formats/source_file.h"
 
 namespace phub::data {

@@ -1,4 +1,4 @@
-#include "worker/data/formats/tar_reader.h"
+#include "worker/data/formats/shards/tar_reader.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,11 +1,12 @@
-#include "worker/data/formats/shards.h"
+#include "worker/data/formats/shards/shard_files.h"
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <system_error>
 
-#include "worker/data/formats/fingerprint.h"
+#include "worker/data/formats/source_file.h"
 
 namespace phub::data {
 namespace {
@@ -129,87 +130,6 @@ Result<std::vector<fs::path>> shards_of(const fs::path& folder, Split split, Sha
             [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
   PHUB_RETURN_IF_ERROR(check_complete(shards));
   return shards;
-}
-
-Result<ShardIndex> ShardIndex::create(const std::vector<fs::path>& shards, const Scan& scan) {
-  ShardIndex index;
-  for (const fs::path& path : shards) {
-    PHUB_ASSIGN_OR_RETURN(const SourceFile file, SourceFile::open(path));
-    index.shards_.push_back({path, file.identity()});
-    PHUB_RETURN_IF_ERROR(scan(file, index));
-  }
-  if (index.entries_.empty()) {
-    return Status(Code::kInvalidArgument,
-                  printable(shards.front()) + " and the other shards have no samples");
-  }
-  index.entries_.shrink_to_fit();
-  std::uint64_t largest = 0;
-  for (const ShardEntry& entry : index.entries_)
-    largest = std::max<std::uint64_t>(largest, entry.label);
-  for (std::uint64_t i = 0; i <= largest; ++i) index.classes_.push_back(std::to_string(i));
-  return index;
-}
-
-Status ShardIndex::add(const SourceFile& file, std::uint64_t offset, std::uint64_t bytes,
-                       std::uint64_t label) {
-  if (bytes == 0 || bytes > kMaxSampleBytes) {
-    return file.refused(offset, "a sample of " + std::to_string(bytes) +
-                                    " bytes; it may have 1 to " + std::to_string(kMaxSampleBytes) +
-                                    ": leave it out");
-  }
-  if (label >= kMaxClasses) {
-    return file.refused(offset, "label " + std::to_string(label) + "; the largest is " +
-                                    std::to_string(kMaxClasses - 1) + ": number the classes anew");
-  }
-  if (entries_.size() >= kMaxSamples) {
-    return file.refused(offset, "more than " + std::to_string(kMaxSamples) +
-                                    " samples; leave some of the shards out");
-  }
-  entries_.push_back({.offset = offset,
-                      .bytes = static_cast<std::uint32_t>(bytes),
-                      .shard = static_cast<std::uint16_t>(shards_.size() - 1),
-                      .label = static_cast<std::uint16_t>(label)});
-  return {};
-}
-
-Result<SourceFile> ShardIndex::file_of(std::uint64_t sample) const {
-  const Shard& shard = shards_[entries_[sample].shard];
-  return SourceFile::reopen(shard.path, shard.identity);
-}
-
-std::string ShardIndex::name(std::uint64_t sample) const {
-  const ShardEntry& entry = entries_[sample];
-  return printable(shards_[entry.shard].path) + " at offset " + std::to_string(entry.offset);
-}
-
-std::uint64_t ShardIndex::index_bytes() const {
-  std::uint64_t bytes = entries_.capacity() * sizeof(ShardEntry);
-  for (const Shard& shard : shards_) bytes += sizeof(Shard) + shard.path.native().size();
-  return bytes + classes_.size() * sizeof(std::string);
-}
-
-std::uint64_t ShardIndex::fingerprint() const {
-  Fingerprint number;
-  for (const Shard& shard : shards_) {
-    std::error_code error;
-    number.add(fs::absolute(shard.path, error).native())
-        .add(shard.identity.bytes)
-        .add(static_cast<std::uint64_t>(shard.identity.written_s))
-        .add(static_cast<std::uint64_t>(shard.identity.written_ns));
-  }
-  // Samples are numbered as this program reads the shards.
-  const std::string_view entries(reinterpret_cast<const char*>(entries_.data()),
-                                 entries_.size() * sizeof(ShardEntry));
-  return number.add(entries).value();
-}
-
-std::uint64_t ShardIndex::content_number() const {
-  Fingerprint number;
-  for (const ShardEntry& entry : entries_) {
-    number.add(entry.offset)
-        .add(std::uint64_t{entry.bytes} << 32U | std::uint64_t{entry.shard} << 16U | entry.label);
-  }
-  return number.value();
 }
 
 }  // namespace phub::data

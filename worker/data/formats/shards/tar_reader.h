@@ -22,7 +22,7 @@ struct TarMember {
 
 class TarReader {
  public:
-  explicit TarReader(const SourceFile& file) : file_(&file), window_(file) {}
+  explicit TarReader(const ByteSource& file) : file_(&file), window_(file) {}
 
   // The next regular file; nothing at the archive's end. Errors: kDataLoss, and kInvalidArgument
   // for links and sparse files, which have no content of their own.
@@ -47,7 +47,7 @@ class TarReader {
   Result<std::optional<TarMember>> finish(TarMember member, char type);
   Status check_end();
 
-  const SourceFile* file_;
+  const ByteSource* file_;
   FileWindow window_;
   std::uint64_t offset_ = 0;  // of the next header
   Said said_;

@@ -6,8 +6,8 @@
 
 #include "common/base/log_value.h"
 #include "worker/data/formats/open.h"
-#include "worker/data/formats/shards.h"
-#include "worker/data/formats/tar_reader.h"
+#include "worker/data/formats/shards/shard_set.h"
+#include "worker/data/formats/shards/tar_reader.h"
 
 namespace phub::data {
 namespace {
@@ -52,7 +52,7 @@ std::optional<std::uint64_t> label_in_json(std::string_view text) {
 // Gathers the members of an archive to samples.
 class Gatherer {
  public:
-  Gatherer(const SourceFile& file, ShardIndex& index) : file_(file), index_(index), reader_(file) {}
+  Gatherer(const ByteSource& file, ShardSamples& into) : file_(file), into_(into), reader_(file) {}
 
   Status run() {
     while (true) {
@@ -127,7 +127,7 @@ class Gatherer {
                      "has no label; put a KEY.cls beside it with a decimal number, or \"label\" "
                      "with a number from 0 on into KEY.json");
     }
-    return index_.add(file_, sample.image->offset, sample.image->bytes, *label);
+    return into_.add(file_, sample.image->offset, sample.image->bytes, *label);
   }
 
   Status no_label(const TarMember& member) const {
@@ -137,45 +137,29 @@ class Gatherer {
     return file_.refused(member.offset, "member " + log_value(member.name) + ' ' + what);
   }
 
-  const SourceFile& file_;
-  ShardIndex& index_;
+  const ByteSource& file_;
+  ShardSamples& into_;
   TarReader reader_;
   Sample sample_;
 };
 
-class WebDataset final : public SampleSet {
+class TarFormat final : public ShardFormat {
  public:
-  explicit WebDataset(ShardIndex index) : index_(std::move(index)) {}
-
-  std::uint64_t samples() const override { return index_.samples(); }
-  const std::vector<std::string>& classes() const override { return index_.classes(); }
-  std::uint16_t label(std::uint64_t sample) const override { return index_.entry(sample).label; }
-  std::string name(std::uint64_t sample) const override { return index_.name(sample); }
-  std::uint64_t index_bytes() const override { return index_.index_bytes(); }
-  std::uint64_t fingerprint() const override { return index_.fingerprint(); }
-  std::uint64_t content_number() const override { return index_.content_number(); }
-
-  Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
+  Status scan(const ByteSource& file, ShardSamples& into) const override {
+    return Gatherer(file, into).run();
+  }
+  Result<std::span<const std::uint8_t>> read(const ByteSource& file, const ShardEntry& entry,
                                              std::vector<std::uint8_t>& buffer) const override {
-    PHUB_ASSIGN_OR_RETURN(const SourceFile file, index_.file_of(sample));
-    buffer.resize(index_.entry(sample).bytes);
-    PHUB_RETURN_IF_ERROR(file.read(index_.entry(sample).offset, buffer));
+    buffer.resize(entry.bytes);
+    PHUB_RETURN_IF_ERROR(file.read(entry.offset, buffer));
     return std::span<const std::uint8_t>(buffer);
   }
-
- private:
-  ShardIndex index_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<SampleSet>> open_webdataset(const std::filesystem::path& path, Split split) {
-  PHUB_ASSIGN_OR_RETURN(const auto shards, shards_of(path, split, ShardKind::kTar));
-  PHUB_ASSIGN_OR_RETURN(ShardIndex index,
-                        ShardIndex::create(shards, [](const SourceFile& file, ShardIndex& into) {
-                          return Gatherer(file, into).run();
-                        }));
-  return std::unique_ptr<SampleSet>(std::make_unique<WebDataset>(std::move(index)));
+  return open_shard_set(path, split, ShardKind::kTar, std::make_unique<TarFormat>());
 }
 
 }  // namespace phub::data

@@ -1,10 +1,8 @@
 // TFRecord: a length, its checksum, that many bytes, and their checksum, again and again.
-#include <array>
-
 #include "common/protocol/crc32c.h"
-#include "worker/data/formats/example.h"
 #include "worker/data/formats/open.h"
-#include "worker/data/formats/shards.h"
+#include "worker/data/formats/shards/example.h"
+#include "worker/data/formats/shards/shard_set.h"
 
 namespace phub::data {
 namespace {
@@ -25,20 +23,20 @@ std::uint32_t masked_crc32c(std::span<const std::uint8_t> bytes) {
 }
 
 Status add_record(FileWindow& window, std::uint64_t offset, std::uint64_t bytes,
-                  const TfRecordFeatures& features, ShardIndex& index) {
-  const SourceFile& file = window.file();
+                  const TfRecordFeatures& features, ShardSamples& into) {
+  const ByteSource& file = window.file();
   const auto found = find_in_example(window, offset, bytes, features);
   if (!found) {
-    if (found.error().code() == Code::kDataLoss) return found.error();
+    if (found.error().code() != Code::kInvalidArgument) return found.error();
     return file.refused(offset, found.error().message());
   }
   if (found->image_bytes == 0) {
     return file.refused(offset, "the Example's image has no bytes; leave it out");
   }
-  return index.add(file, offset, bytes, found->label);
+  return into.add(file, offset, bytes, found->label);
 }
 
-Status scan_records(const SourceFile& file, const TfRecordFeatures& features, ShardIndex& index) {
+Status scan_records(const ByteSource& file, const TfRecordFeatures& features, ShardSamples& into) {
   FileWindow window(file);
   std::uint64_t offset = 0;
   while (offset < file.bytes()) {
@@ -57,29 +55,21 @@ Status scan_records(const SourceFile& file, const TfRecordFeatures& features, Sh
       return file.refused(offset, "a record of " + std::to_string(bytes) + " bytes; the most is " +
                                       std::to_string(kMaxSampleBytes) + ": leave it out");
     }
-    PHUB_RETURN_IF_ERROR(add_record(window, offset + kHeadBytes, bytes, features, index));
+    PHUB_RETURN_IF_ERROR(add_record(window, offset + kHeadBytes, bytes, features, into));
     offset += kHeadBytes + bytes + kTailBytes;
   }
   return {};
 }
 
-class TfRecordSet final : public SampleSet {
+class RecordFormat final : public ShardFormat {
  public:
-  TfRecordSet(ShardIndex index, const TfRecordFeatures& features)
-      : index_(std::move(index)), features_(features) {}
+  explicit RecordFormat(const TfRecordFeatures& features) : features_(features) {}
 
-  std::uint64_t samples() const override { return index_.samples(); }
-  const std::vector<std::string>& classes() const override { return index_.classes(); }
-  std::uint16_t label(std::uint64_t sample) const override { return index_.entry(sample).label; }
-  std::string name(std::uint64_t sample) const override { return index_.name(sample); }
-  std::uint64_t index_bytes() const override { return index_.index_bytes(); }
-  std::uint64_t fingerprint() const override { return index_.fingerprint(); }
-  std::uint64_t content_number() const override { return index_.content_number(); }
-
-  Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
+  Status scan(const ByteSource& file, ShardSamples& into) const override {
+    return scan_records(file, features_, into);
+  }
+  Result<std::span<const std::uint8_t>> read(const ByteSource& file, const ShardEntry& entry,
                                              std::vector<std::uint8_t>& buffer) const override {
-    const ShardEntry& entry = index_.entry(sample);
-    PHUB_ASSIGN_OR_RETURN(const SourceFile file, index_.file_of(sample));
     buffer.resize(entry.bytes + kTailBytes);
     PHUB_RETURN_IF_ERROR(file.read(entry.offset, buffer));
     const std::span<const std::uint8_t> all(buffer);
@@ -96,7 +86,6 @@ class TfRecordSet final : public SampleSet {
   }
 
  private:
-  ShardIndex index_;
   TfRecordFeatures features_;
 };
 
@@ -104,12 +93,8 @@ class TfRecordSet final : public SampleSet {
 
 Result<std::unique_ptr<SampleSet>> open_tfrecord(const std::filesystem::path& path, Split split,
                                                  const TfRecordFeatures& features) {
-  PHUB_ASSIGN_OR_RETURN(const auto shards, shards_of(path, split, ShardKind::kTfRecord));
-  PHUB_ASSIGN_OR_RETURN(ShardIndex index,
-                        ShardIndex::create(shards, [&](const SourceFile& file, ShardIndex& into) {
-                          return scan_records(file, features, into);
-                        }));
-  return std::unique_ptr<SampleSet>(std::make_unique<TfRecordSet>(std::move(index), features));
+  return open_shard_set(path, split, ShardKind::kTfRecord,
+                        std::make_unique<RecordFormat>(features));
 }
 
 }  // namespace phub::data

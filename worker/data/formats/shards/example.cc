@@ -1,4 +1,4 @@
-#include "worker/data/formats/example.h"
+#include "worker/data/formats/shards/example.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>

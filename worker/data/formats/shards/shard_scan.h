@@ -1,0 +1,63 @@
+// A pass over all shards of a set, which finds where the samples lie in them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/formats/byte_source.h"
+#include "worker/data/formats/progress.h"
+#include "worker/data/formats/shards/shard.h"
+
+namespace phub::data {
+
+struct ShardEntry {
+  std::uint64_t offset;
+  std::uint32_t bytes;
+  std::uint16_t shard;
+  std::uint16_t label;
+};
+static_assert(sizeof(ShardEntry) == 16);
+
+// What the threads of a pass have done together.
+struct ScanCounts {
+  std::atomic<std::uint64_t> samples{0};
+  std::atomic<std::uint64_t> bytes{0};  // that were read
+  std::atomic<bool> is_stopped{false};
+};
+
+// Takes the samples of one shard while its file is read. One thread.
+class ShardSamples {
+ public:
+  ShardSamples(std::size_t shard, ScanCounts& counts) : shard_(shard), counts_(&counts) {}
+
+  // Errors: kInvalidArgument above a bound, kAborted when the pass is stopped.
+  Status add(const ByteSource& file, std::uint64_t offset, std::uint64_t bytes,
+             std::uint64_t label);
+
+  std::vector<ShardEntry> take() { return std::move(entries_); }
+
+ private:
+  std::size_t shard_;
+  ScanCounts* counts_;
+  std::vector<ShardEntry> entries_;
+};
+
+// Finds the samples of a file. Any thread.
+using ScanShard = std::function<Status(const ByteSource& file, ShardSamples& into)>;
+
+struct ScanOptions {
+  std::uint32_t threads = 1;  // at least 1
+  // Called on the caller's thread, with shards in place of samples.
+  OnProgress on_progress{};
+};
+
+// The samples of all shards, in the order of these. Errors: those of the first shard that is found
+// to have one, kAborted when on_progress stops it.
+Result<std::vector<ShardEntry>> scan_shards(const Shards& shards, const ScanShard& scan,
+                                            const ScanOptions& options);
+
+}  // namespace phub::data
