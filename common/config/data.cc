@@ -4,6 +4,7 @@
 
 #include "common/config/data_format.h"
 #include "common/text/url.h"
+#include "common/text/url_list.h"
 
 namespace phub {
 namespace {
@@ -59,18 +60,23 @@ void check_cache(const CacheConfig& cache, ConfigCheck check) {
   check.in_range("decoded_side", cache.decoded_side(), 0U, kDecodedSideMax);
 }
 
-// A URL is of a packed set. Messages do not have it: it may have a password.
+// A URL is of a packed set, or of shards. Messages do not have it: it may have a password.
 void check_url(const DataConfig& data, ConfigCheck& check) {
   const std::string scheme = url_scheme(data.path());
   if (scheme.empty()) return;
   check.require(
       is_web_url(data.path()), "path",
       fmt::format("is a URL of scheme \"{}\"; give one of http or https, or a directory", scheme));
+  const auto format = kDataFormatWords.parse(data.format());
+  const bool has_shards = format == DataFormat::kWebDataset || format == DataFormat::kTfRecord;
   check.require(
-      data.format() == name_of(DataFormat::kPacked), "path",
+      has_shards || format == DataFormat::kPacked, "path",
       fmt::format("is a URL, and format \"{}\" is read from files on this machine; pack the "
                   "set (phub-worker data pack), serve that, and set format: \"packed\"",
                   data.format()));
+  if (!has_shards) return;
+  const auto urls = expand_urls(data.path());
+  check.require(urls.has_value(), "path", urls.error().message());
 }
 
 void check_spread(const DataConfig& data, ConfigCheck& check) {

@@ -1,10 +1,11 @@
-// Any text as a Content-Range and as a URL: a part that lies in its file or nothing, and a message
-// that has nothing of what stands before an '@' or behind a '?'.
+// Any text as a Content-Range and as URLs: a part that lies in its file or nothing, a message that
+// has nothing of what stands before an '@' or behind a '?', and no more URLs than there may be.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 #include "common/text/url.h"
+#include "common/text/url_list.h"
 #include "worker/data/formats/http/answers.h"
 #include "worker/data/formats/http/content_range.h"
 
@@ -34,6 +35,18 @@ void check_url(const std::string& text) {
   }
 }
 
+void check_list(const std::string& text) {
+  const auto urls = phub::expand_urls(text);
+  if (!urls) {
+    if (urls.error().message().empty()) std::abort();
+    return;
+  }
+  if (urls->empty() || urls->size() > phub::kUrlsMax) std::abort();
+  for (const std::string& url : *urls) {
+    if (url.size() > phub::kUrlBytesMax) std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -42,5 +55,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_range("bytes " + text);
   check_url(text);
   check_url("https://" + text);
+  check_list("https://" + text);
   return 0;
 }

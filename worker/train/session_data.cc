@@ -112,10 +112,24 @@ std::string about(const SessionOptions& options, data::Split split) {
          std::string(name_of(options.data.format)) + ", " + std::string(name_of(split));
 }
 
+// Opening shards on a server may take minutes.
+data::OnProgress told_once(const SessionOptions& options, data::Split split,
+                           const data::cache::SampleStore::Note& note) {
+  if (!note || !is_url(options.data.path.native())) return {};
+  return [=, is_told = std::make_shared<bool>(false)](const data::Progress& progress) {
+    if (!std::exchange(*is_told, true)) {
+      note("data.path: asks for the places of all samples in " + std::to_string(progress.of) + ' ' +
+           std::string(name_of(split)) + " shards of " + data::printable(options.data.path));
+    }
+    return true;
+  };
+}
+
 Result<std::unique_ptr<data::SampleSet>> open_split(const SessionOptions& options,
                                                     data::Split split,
                                                     data::cache::SampleStore::Note note) {
-  PHUB_ASSIGN_OR_RETURN(auto set, data::open_set(options.data.format, options.data.path, split));
+  PHUB_ASSIGN_OR_RETURN(auto set, data::open_set(options.data.format, options.data.path, split,
+                                                 {.on_progress = told_once(options, split, note)}));
   return data::cache::with_copies(std::move(set), options.data.cache, about(options, split),
                                   std::move(note));
 }

@@ -17,8 +17,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.requests += 1
             fails = self.server.fails(self.server.requests)
+        fault = self.server.fault(path.name)
         if fails or not path.is_file():
             return self.answer(503 if fails else 404, b"")
+        if isinstance(fault, int):
+            return self.answer(fault, b"")
         content = path.read_bytes()
         tag = f'"{path.stat().st_mtime_ns}"'
         if self.headers.get("If-Match", tag) != tag:
@@ -26,14 +29,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not asked or not self.server.has_ranges:
             return self.answer(200, content)
         first, last = (int(number) for number in asked.groups())
-        self.answer(206, content[first:last + 1], {
-            "Content-Range": f"bytes {first}-{last}/{len(content)}", "ETag": tag})
+        body, length = content[first:last + 1], last + 1 - first
+        if length > 1 and fault == "lie":
+            first, last = first + 1, last + 1
+        if length > 1 and fault == "cut":
+            body = body[:-1]
+            self.close_connection = True
+        self.answer(206, body, {
+            "Content-Range": f"bytes {first}-{last}/{len(content)}", "ETag": tag}, length)
 
-    def answer(self, status, body, headers=None):
+    def answer(self, status, body, headers=None, length=None):
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) if length is None else length))
         self.end_headers()
         self.wfile.write(body)
 
@@ -57,6 +66,8 @@ class WebFiles:
         self.server.lock = threading.Lock()
         self.server.requests = 0
         self.server.fails = lambda request: False  # whether the request with this number gets 503
+        # What is wrong with the answers for the file of this name: a status, "cut" or "lie".
+        self.server.fault = lambda name: None
         self.server.has_ranges = True
         self.scheme = "http"
         if certificate:

@@ -30,6 +30,8 @@ Examples:
     phub-worker data check packed --split train --json
   The same on a web server with range requests:
     phub-worker data check https://host/packed
+  Tar archives there; TFRecords alike:
+    phub-worker data check 'https://host/train-{000..127}.tar' --split train
 
 Every sample is read, compared with its checksum where the format has one, and decoded. Each damaged
 sample is named with its file and its offset, and what is wrong with it. A table counts the images of
@@ -81,7 +83,9 @@ Status check(const CheckArguments& arguments) {
   data::Decoder decoder;
   for (const data::Split split : splits_of(arguments.set)) {
     const std::string name(name_of(split));
-    PHUB_ASSIGN_OR_RETURN(const auto set, data::open_sample_set(arguments.set.path, split));
+    PHUB_ASSIGN_OR_RETURN(const auto set,
+                          data::open_sample_set(arguments.set.path, split,
+                                                {.on_progress = progress_bar("open " + name)}));
     PHUB_ASSIGN_OR_RETURN(const data::CheckReport report,
                           data::check(*set, progress_bar("check " + name),
                                       [&](auto file) { return decode(decoder, file); }));

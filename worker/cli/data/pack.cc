@@ -27,6 +27,8 @@ Examples:
     phub-worker data pack pictures packed
   The training images of tar archives alone:
     phub-worker data pack shards packed --split train
+  The same of a web server:
+    phub-worker data pack 'https://host/train-{0..9}.tar' packed --split train
   Then, in a training's configuration:
     data { format: "packed" path: "packed" }
   Or, where a web server has the folder:
@@ -53,7 +55,9 @@ Status pack(const PackArguments& arguments) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const data::Split split : splits_of(arguments.set)) {
     const std::string name(name_of(split));
-    PHUB_ASSIGN_OR_RETURN(const auto set, data::open_sample_set(arguments.set.path, split));
+    PHUB_ASSIGN_OR_RETURN(const auto set,
+                          data::open_sample_set(arguments.set.path, split,
+                                                {.on_progress = progress_bar("open " + name)}));
     const std::filesystem::path path = std::filesystem::path(arguments.out) / (name + ".phub");
     PHUB_ASSIGN_OR_RETURN(
         const data::PackReport report,

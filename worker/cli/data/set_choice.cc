@@ -21,6 +21,7 @@ class Bar {
   explicit Bar(std::string what) : what_(std::move(what)) {}
 
   bool operator()(const data::Progress& progress) {
+    if (!stop_) stop_ = std::make_shared<StopSignal>();  // until then a signal ends the process
     const bool goes_on = !stop_->requested();
     const bool is_last = progress.samples == progress.of;
     if (isatty(STDERR_FILENO) == 1) draw(progress, is_last || !goes_on);
@@ -47,7 +48,7 @@ class Bar {
   }
 
   std::string what_;
-  std::shared_ptr<StopSignal> stop_ = std::make_shared<StopSignal>();
+  std::shared_ptr<StopSignal> stop_;
   Clock::time_point start_ = Clock::now(), drawn_{};
 };
 
@@ -57,8 +58,8 @@ void add_set_options(CLI::App& command, SetChoice& choice) {
   command
       .add_option(
           "PATH", choice.path,
-          "The set: a folder of class folders, tar archives, TFRecords or packed files; or the "
-          "URL of a packed one")
+          "The set: a folder of class folders, tar archives, TFRecords or packed files; or the URL "
+          "of packed files, or the URLs of shards")
       ->required()
       ->type_name("");
   command.add_option("--split", choice.splits, "train, test, or both")

@@ -5,12 +5,13 @@
 #include <memory>
 
 #include "common/config/data_format.h"
+#include "worker/data/formats/open.h"
 #include "worker/data/formats/sample_set.h"
 
 namespace phub::data {
 
 // REQUIRES: is_encoded(format). Errors: those of the format.
 Result<std::unique_ptr<SampleSet>> open_set(DataFormat format, const std::filesystem::path& path,
-                                            Split split);
+                                            Split split, const OpenOptions& options = {});
 
 }  // namespace phub::data

@@ -20,6 +20,8 @@ class ByteSource {
   // What messages call it. Printable, without a password.
   virtual std::string name() const = 0;
   virtual std::uint64_t bytes() const = 0;
+  // Each read takes a round trip, so that a few large ones are better than many small ones.
+  virtual bool is_far() const { return false; }
   // Fills `into` from `offset` on. Errors: kDataLoss where it ends before or has changed,
   // kUnavailable where its server cannot be reached.
   virtual Status read(std::uint64_t offset, std::span<std::uint8_t> into) const = 0;

@@ -8,11 +8,15 @@
 
 #include "common/base/log_value.h"
 #include "common/text/url.h"
+#include "common/text/url_list.h"
 
 namespace phub::data {
 namespace {
 
 constexpr std::size_t kWindowBytes = 4096;
+constexpr std::size_t kFarWindowBytes = 1U << 20U;
+// A far file is read on over this much that nobody wants, for another request takes longer.
+constexpr std::uint64_t kNearBytes = 64U << 10U;
 
 FileIdentity identity_of(const struct stat& found) {
   return {.device = found.st_dev,
@@ -26,7 +30,7 @@ FileIdentity identity_of(const struct stat& found) {
 
 std::string printable(const std::filesystem::path& path) {
   const std::string& text = path.native();
-  return one_line(is_url(text) ? url_without_secrets(text) : text);
+  return one_line(is_url(text) ? url_list_without_secrets(text) : text);
 }
 
 bool read_fully(int fd, std::uint64_t offset, std::span<std::uint8_t> bytes) {
@@ -72,12 +76,21 @@ Status SourceFile::read(std::uint64_t offset, std::span<std::uint8_t> into) cons
   return ends_within(offset, into.size());
 }
 
+FileWindow::FileWindow(const ByteSource& file) : file_(&file), piece_bytes_(kWindowBytes) {}
+
+void FileWindow::choose_piece(std::uint64_t offset) {
+  const std::uint64_t end = begin_ + held_.size();
+  const bool is_near = offset >= end && offset - end <= kNearBytes;
+  piece_bytes_ = is_near ? std::min(2 * piece_bytes_, kFarWindowBytes) : kWindowBytes;
+}
+
 Result<std::span<const std::uint8_t>> FileWindow::at(std::uint64_t offset, std::size_t bytes) {
   const std::uint64_t end = begin_ + held_.size();
   if (offset < begin_ || offset > end || end - offset < bytes) {
     const std::uint64_t left = file_->bytes() - std::min(file_->bytes(), offset);
     if (left < bytes) return file_->ends_within(offset, bytes);
-    held_.resize(std::min<std::uint64_t>(left, std::max(bytes, kWindowBytes)));
+    if (file_->is_far()) choose_piece(offset);
+    held_.resize(std::min<std::uint64_t>(left, std::max(bytes, piece_bytes_)));
     begin_ = offset;
     const Status status = file_->read(offset, held_);
     if (!status.ok()) {

@@ -58,10 +58,11 @@ class SourceFile final : public ByteSource {
   FileIdentity identity_;
 };
 
-// Small pieces of a file in ascending order, a page or more at a time. One thread.
+// Small pieces of a file in ascending order, a page or more at a time. Of a far file up to 1 MiB is
+// read at a time, while what is wanted lies close together. One thread.
 class FileWindow {
  public:
-  explicit FileWindow(const ByteSource& file) : file_(&file) {}
+  explicit FileWindow(const ByteSource& file);
 
   const ByteSource& file() const { return *file_; }
 
@@ -72,9 +73,12 @@ class FileWindow {
   Result<std::span<const std::uint8_t>> some(std::uint64_t offset);
 
  private:
+  void choose_piece(std::uint64_t offset);
+
   const ByteSource* file_;
   std::uint64_t begin_ = 0;
   std::vector<std::uint8_t> held_;
+  std::size_t piece_bytes_;  // of the next read, at least
 };
 
 }  // namespace phub::data

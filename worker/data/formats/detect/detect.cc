@@ -5,9 +5,9 @@
 
 #include "common/base/words.h"
 #include "common/text/url.h"
-#include "worker/data/formats/open.h"
 #include "worker/data/formats/packed/packed_set.h"
 #include "worker/data/formats/shards/shard_files.h"
+#include "worker/data/formats/shards/shard_urls.h"
 #include "worker/data/formats/source_file.h"
 
 namespace phub::data {
@@ -33,12 +33,19 @@ bool has_folder(const fs::path& path) {
   return false;
 }
 
+// No folder of a server can be listed.
+SampleFormat format_of_url(const std::string& url) {
+  const auto kind = kind_of_urls(url);
+  if (!kind) return SampleFormat::kPacked;
+  return *kind == ShardKind::kTar ? SampleFormat::kWebDataset : SampleFormat::kTfRecord;
+}
+
 }  // namespace
 
 std::string_view name_of(SampleFormat format) { return kFormatWords.of(format); }
 
 Result<SampleFormat> detect(const fs::path& path, Split split) {
-  if (is_url(path.native())) return SampleFormat::kPacked;  // no folder of a server can be listed
+  if (is_url(path.native())) return format_of_url(path.native());
   std::error_code error;
   if (!fs::exists(path, error)) {
     return Status(Code::kNotFound, printable(path) + " does not exist; give a data set");
@@ -62,15 +69,16 @@ Result<SampleFormat> detect(const fs::path& path, Split split) {
                     std::string(name_of(found[1])) + "; leave one of them there");
 }
 
-Result<std::unique_ptr<SampleSet>> open_sample_set(const fs::path& path, Split split) {
+Result<std::unique_ptr<SampleSet>> open_sample_set(const fs::path& path, Split split,
+                                                   const OpenOptions& options) {
   PHUB_ASSIGN_OR_RETURN(const SampleFormat format, detect(path, split));
   switch (format) {
     case SampleFormat::kPacked:
       return open_packed(path, split);
     case SampleFormat::kWebDataset:
-      return open_webdataset(path, split);
+      return open_webdataset(path, split, options);
     case SampleFormat::kTfRecord:
-      return open_tfrecord(path, split);
+      return open_tfrecord(path, split, {}, options);
     case SampleFormat::kFolder:
       break;
   }

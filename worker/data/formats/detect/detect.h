@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "worker/data/formats/check.h"
+#include "worker/data/formats/open.h"
 #include "worker/data/formats/sample_set.h"
 
 namespace phub::data {
@@ -17,10 +18,12 @@ enum class SampleFormat { kPacked, kWebDataset, kTfRecord, kFolder };
 
 std::string_view name_of(SampleFormat format);
 
-// By what is in the folder `path`, or kPacked for a file and for a URL.
+// By what is in the folder `path`; kPacked for a file. A URL of a shard ends as shards do, any
+// other one is of a packed set.
 Result<SampleFormat> detect(const std::filesystem::path& path, Split split);
 
-Result<std::unique_ptr<SampleSet>> open_sample_set(const std::filesystem::path& path, Split split);
+Result<std::unique_ptr<SampleSet>> open_sample_set(const std::filesystem::path& path, Split split,
+                                                   const OpenOptions& options = {});
 
 // check() of the set at `path`.
 Result<CheckReport> check(const std::filesystem::path& path, Split split,

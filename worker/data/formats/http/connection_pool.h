@@ -1,4 +1,5 @@
-// The connections to one file's server: each is one thread's for a while, and is kept afterwards.
+// The connections to the server of one file, or of a set's files. Each is one thread's for a while,
+// and is kept afterwards.
 //
 // Any thread.
 #pragma once

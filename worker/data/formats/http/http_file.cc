@@ -42,10 +42,10 @@ struct Outcome {
   Version version{};                   // where the status is OK
 };
 
-class HttpFile final : public ByteSource {
+class HttpFile final : public WebFile {
  public:
-  HttpFile(std::string url, const HttpOptions& options)
-      : url_(std::move(url)), options_(options), pool_(options) {}
+  HttpFile(std::string url, const HttpOptions& options, std::shared_ptr<ConnectionPool> connections)
+      : url_(std::move(url)), options_(options), connections_(std::move(connections)) {}
 
   // Once, before any read.
   Status open();
@@ -53,6 +53,9 @@ class HttpFile final : public ByteSource {
   std::string name() const override { return shown_url(url_); }
   std::uint64_t bytes() const override { return version_.bytes; }
   Status read(std::uint64_t offset, std::span<std::uint8_t> into) const override;
+  const std::string& version() const override {
+    return version_.etag.empty() ? version_.last_modified : version_.etag;
+  }
 
  private:
   // Tries until an answer is right or the tries are over.
@@ -69,7 +72,7 @@ class HttpFile final : public ByteSource {
   const HttpOptions options_;
   bool is_open_ = false;
   Version version_;
-  mutable ConnectionPool pool_;
+  const std::shared_ptr<ConnectionPool> connections_;
 };
 
 Status HttpFile::open() {
@@ -94,7 +97,7 @@ Result<Version> HttpFile::fetch(const HttpRange& range, std::span<std::uint8_t> 
                                      std::to_string(tries) + (tries == 1 ? " try: " : " tries: ") +
                                      status.message());
   };
-  auto connection = pool_.take();
+  auto connection = connections_->take();
   if (!connection) return failed(connection.error(), 0);
   auto pause = options_.first_pause;
   for (std::uint32_t tries = 1;; ++tries, pause *= 2) {
@@ -194,15 +197,24 @@ Status HttpFile::has_changed(const std::string& how) const {
 
 }  // namespace
 
-Result<std::unique_ptr<ByteSource>> open_http_file(const std::string& url,
-                                                   const HttpOptions& options) {
+WebFiles::WebFiles(const HttpOptions& options)
+    : options_(options), connections_(std::make_shared<ConnectionPool>(options)) {}
+WebFiles::~WebFiles() = default;
+
+Result<std::unique_ptr<WebFile>> WebFiles::open(const std::string& url) const {
   if (!is_web_url(url)) {
     return Status(Code::kInvalidArgument,
                   (is_url(url) ? shown_url(url) : one_line(url)) +
                       " is no URL of http or https; give one, or a folder on this machine");
   }
-  auto file = std::make_unique<HttpFile>(url, options);
+  auto file = std::make_unique<HttpFile>(url, options_, connections_);
   PHUB_RETURN_IF_ERROR(file->open());
+  return std::unique_ptr<WebFile>(std::move(file));
+}
+
+Result<std::unique_ptr<ByteSource>> open_http_file(const std::string& url,
+                                                   const HttpOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(std::unique_ptr<WebFile> file, WebFiles(options).open(url));
   return std::unique_ptr<ByteSource>(std::move(file));
 }
 

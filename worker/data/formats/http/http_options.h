@@ -14,7 +14,8 @@ struct HttpOptions {
   std::chrono::milliseconds first_pause{200};  // doubled after each try
   // What the server may ask for at most, in place of a shorter pause.
   std::chrono::milliseconds retry_after_max{10'000};
-  // In use for one file at a time. Each is two where the server redirects to another one.
+  // In use at a time for one file, or for the files of one set. Each is two where the server
+  // redirects to another one.
   std::uint32_t connections = 64;
 };
 

@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "worker/data/formats/byte_source.h"
 #include "worker/data/formats/fingerprint.h"
+#include "worker/data/formats/shards/pass.h"
 
 namespace phub::data {
 
@@ -24,6 +25,8 @@ class Shard {
   virtual Result<std::shared_ptr<const ByteSource>> open() const = 0;
   // Adds where the file is, its size and when it was written.
   virtual void add_to(Fingerprint& number) const = 0;
+  // Whether another version of the file would have another number.
+  virtual bool is_known() const { return true; }
   // What this object takes.
   virtual std::uint64_t memory_bytes() const = 0;
 };
@@ -32,5 +35,9 @@ using Shards = std::vector<std::unique_ptr<const Shard>>;
 
 // Files of this machine. Each is opened anew for each read. Errors: those of SourceFile::open.
 Result<Shards> local_shards(const std::vector<std::filesystem::path>& paths);
+
+// Files of servers, which are asked for their sizes, several at a time. Errors: those of
+// WebFiles::open, and of pass_over.
+Result<Shards> web_shards(const std::vector<std::string>& urls, const PassOptions& options);
 
 }  // namespace phub::data

@@ -1,17 +1,12 @@
 // Which files of this machine are the shards of a set. At set-up; any thread.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <vector>
 
-#include "worker/data/formats/sample_set.h"
+#include "worker/data/formats/shards/shard_names.h"
 
 namespace phub::data {
-
-inline constexpr std::uint64_t kMaxShards = 1ULL << 16U;
-
-enum class ShardKind { kTar, kTfRecord };
 
 // The shards of a split below `folder`, in the order of their names' bytes. Errors: kNotFound when
 // there is none; kInvalidArgument for compressed shards, for two splits that would both do

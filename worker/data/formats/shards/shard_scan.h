@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/formats/byte_source.h"
-#include "worker/data/formats/progress.h"
+#include "worker/data/formats/shards/pass.h"
 #include "worker/data/formats/shards/shard.h"
 
 namespace phub::data {
@@ -22,17 +22,12 @@ struct ShardEntry {
 };
 static_assert(sizeof(ShardEntry) == 16);
 
-// What the threads of a pass have done together.
-struct ScanCounts {
-  std::atomic<std::uint64_t> samples{0};
-  std::atomic<std::uint64_t> bytes{0};  // that were read
-  std::atomic<bool> is_stopped{false};
-};
-
 // Takes the samples of one shard while its file is read. One thread.
 class ShardSamples {
  public:
-  ShardSamples(std::size_t shard, ScanCounts& counts) : shard_(shard), counts_(&counts) {}
+  // `all` counts the samples of all shards.
+  ShardSamples(std::size_t shard, std::atomic<std::uint64_t>& all, const IsStopped& is_stopped)
+      : shard_(shard), all_(&all), is_stopped_(&is_stopped) {}
 
   // Errors: kInvalidArgument above a bound, kAborted when the pass is stopped.
   Status add(const ByteSource& file, std::uint64_t offset, std::uint64_t bytes,
@@ -42,7 +37,8 @@ class ShardSamples {
 
  private:
   std::size_t shard_;
-  ScanCounts* counts_;
+  std::atomic<std::uint64_t>* all_;
+  const IsStopped* is_stopped_;
   std::vector<ShardEntry> entries_;
 };
 
@@ -51,12 +47,10 @@ using ScanShard = std::function<Status(const ByteSource& file, ShardSamples& int
 
 struct ScanOptions {
   std::uint32_t threads = 1;  // at least 1
-  // Called on the caller's thread, with shards in place of samples.
-  OnProgress on_progress{};
+  OnProgress on_progress{};   // with shards in place of samples
 };
 
-// The samples of all shards, in the order of these. Errors: those of the first shard that is found
-// to have one, kAborted when on_progress stops it.
+// The samples of all shards, in the order of these. Errors: those of pass_over.
 Result<std::vector<ShardEntry>> scan_shards(const Shards& shards, const ScanShard& scan,
                                             const ScanOptions& options);
 

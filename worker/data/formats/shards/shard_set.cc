@@ -5,6 +5,10 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text/url.h"
+#include "worker/data/formats/shards/shard_files.h"
+#include "worker/data/formats/shards/shard_urls.h"
+
 namespace phub::data {
 namespace {
 
@@ -69,17 +73,33 @@ class ShardSet final : public SampleSet {
   std::vector<std::string> classes_;
 };
 
+// Requests of one opening that wait for their answers at the same time.
+constexpr std::uint32_t kFarThreads = 32;
+
+Result<Shards> shards_at(const std::filesystem::path& path, Split split, ShardKind kind,
+                         const OpenOptions& options) {
+  if (!is_url(path.native())) {
+    PHUB_ASSIGN_OR_RETURN(const auto paths, shards_of(path, split, kind));
+    return local_shards(paths);
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto urls, shard_urls(path.native(), split, kind));
+  return web_shards(urls, {.threads = kFarThreads, .on_progress = options.on_progress});
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SampleSet>> open_shard_set(const std::filesystem::path& path, Split split,
                                                   ShardKind kind,
-                                                  std::unique_ptr<const ShardFormat> format) {
-  PHUB_ASSIGN_OR_RETURN(const auto paths, shards_of(path, split, kind));
-  PHUB_ASSIGN_OR_RETURN(Shards shards, local_shards(paths));
+                                                  std::unique_ptr<const ShardFormat> format,
+                                                  const OpenOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(Shards shards, shards_at(path, split, kind, options));
   const auto scan = [&](const ByteSource& file, ShardSamples& into) {
     return format->scan(file, into);
   };
-  PHUB_ASSIGN_OR_RETURN(std::vector<ShardEntry> entries, scan_shards(shards, scan, {}));
+  const std::uint32_t threads = is_url(path.native()) ? kFarThreads : 1;
+  PHUB_ASSIGN_OR_RETURN(
+      std::vector<ShardEntry> entries,
+      scan_shards(shards, scan, {.threads = threads, .on_progress = options.on_progress}));
   if (entries.empty()) {
     return Status(Code::kInvalidArgument,
                   shards.front()->name() + " and the other shards have no samples");

@@ -9,8 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "worker/data/formats/open.h"
 #include "worker/data/formats/sample_set.h"
-#include "worker/data/formats/shards/shard_files.h"
+#include "worker/data/formats/shards/shard_names.h"
 #include "worker/data/formats/shards/shard_scan.h"
 
 namespace phub::data {
@@ -31,6 +32,7 @@ class ShardFormat {
 // Finds the shards of the split and all their samples. Errors: also when there is none.
 Result<std::unique_ptr<SampleSet>> open_shard_set(const std::filesystem::path& path, Split split,
                                                   ShardKind kind,
-                                                  std::unique_ptr<const ShardFormat> format);
+                                                  std::unique_ptr<const ShardFormat> format,
+                                                  const OpenOptions& options);
 
 }  // namespace phub::data

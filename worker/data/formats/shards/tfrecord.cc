@@ -92,9 +92,10 @@ class RecordFormat final : public ShardFormat {
 }  // namespace
 
 Result<std::unique_ptr<SampleSet>> open_tfrecord(const std::filesystem::path& path, Split split,
-                                                 const TfRecordFeatures& features) {
-  return open_shard_set(path, split, ShardKind::kTfRecord,
-                        std::make_unique<RecordFormat>(features));
+                                                 const TfRecordFeatures& features,
+                                                 const OpenOptions& options) {
+  return open_shard_set(path, split, ShardKind::kTfRecord, std::make_unique<RecordFormat>(features),
+                        options);
 }
 
 }  // namespace phub::data

@@ -158,8 +158,9 @@ class TarFormat final : public ShardFormat {
 
 }  // namespace
 
-Result<std::unique_ptr<SampleSet>> open_webdataset(const std::filesystem::path& path, Split split) {
-  return open_shard_set(path, split, ShardKind::kTar, std::make_unique<TarFormat>());
+Result<std::unique_ptr<SampleSet>> open_webdataset(const std::filesystem::path& path, Split split,
+                                                   const OpenOptions& options) {
+  return open_shard_set(path, split, ShardKind::kTar, std::make_unique<TarFormat>(), options);
 }
 
 }  // namespace phub::data
