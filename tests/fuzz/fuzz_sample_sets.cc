@@ -1,6 +1,7 @@
 // Any bytes as a tar shard, a TFRecord shard or a packed file: samples whose labels are below the
-// classes, or an error. The first byte says which; of each format there is one where checksums are
-// made right, so that what is behind them is reached too.
+// classes, or an error. Any bytes as a kept index: samples of the file, or nothing. The first byte
+// says which; of each format there is one where checksums are made right, so that what is behind
+// them is reached too.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "worker/data/formats/open.h"
 #include "worker/data/formats/packed/pack_format.h"
 #include "worker/data/formats/packed/packed_set.h"
+#include "worker/data/formats/shards/kept_index.h"
 
 namespace {
 
@@ -105,13 +107,24 @@ void expect_right(const phub::Result<std::unique_ptr<SampleSet>>& set) {
   if (!report || report->samples != samples.samples()) std::abort();
 }
 
+void expect_inside(const std::string& bytes) {
+  constexpr std::uint64_t kFileBytes = 1U << 20U;
+  const std::vector<std::uint8_t> kept(bytes.begin(), bytes.end());
+  const auto entries = parse_kept(kept, kFileBytes);
+  if (!entries) return;
+  for (const ShardEntry& entry : *entries) {
+    if (entry.bytes == 0 || entry.offset + entry.bytes > kFileBytes) std::abort();
+  }
+  if (kept_form(*entries) != kept) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Folder folder;
   if (size == 0) return 0;
   const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
       expect_right(open_webdataset(folder.write("train-0.tar", rest), Split::kTrain));
       break;
@@ -128,8 +141,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 4:
       expect_right(open_packed(folder.write("train.phub", rest), Split::kTrain));
       break;
-    default:
+    case 5:
       expect_right(open_packed(folder.write("train.phub", right_pack(rest)), Split::kTrain));
+      break;
+    default:
+      expect_inside(rest);
   }
   return 0;
 }

@@ -307,7 +307,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
                                   const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   data::SpreadSet* spread = nullptr;
-  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph, &spread));
+  PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph, &spread, stopped));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, sets.train->facts()));
   PHUB_ASSIGN_OR_RETURN(auto network, make_executor(graph, options.executor));
   // Everything that can be wrong with this worker alone comes before the others wait for it.

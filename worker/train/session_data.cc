@@ -112,26 +112,34 @@ std::string about(const SessionOptions& options, data::Split split) {
          std::string(name_of(options.data.format)) + ", " + std::string(name_of(split));
 }
 
-// Opening shards on a server may take minutes.
-data::OnProgress told_once(const SessionOptions& options, data::Split split,
-                           const data::cache::SampleStore::Note& note) {
-  if (!note || !is_url(options.data.path.native())) return {};
-  return [=, is_told = std::make_shared<bool>(false)](const data::Progress& progress) {
-    if (!std::exchange(*is_told, true)) {
+// Opening shards on a server may take minutes: that is told once, and it may be stopped.
+data::OnProgress follow_opening(const SessionOptions& options, data::Split split,
+                                const data::cache::SampleStore::Note& note,
+                                const IsStopped& stopped) {
+  const bool is_told = note && is_url(options.data.path.native());
+  const std::string shards =
+      std::string(name_of(split)) + " shards of " + data::printable(options.data.path);
+  return [=, tells = std::make_shared<bool>(is_told)](const data::Progress& progress) {
+    if (std::exchange(*tells, false)) {
       note("data.path: asks for the places of all samples in " + std::to_string(progress.of) + ' ' +
-           std::string(name_of(split)) + " shards of " + data::printable(options.data.path));
+           shards);
     }
-    return true;
+    return !stopped || !stopped();
   };
 }
 
 Result<std::unique_ptr<data::SampleSet>> open_split(const SessionOptions& options,
                                                     data::Split split,
-                                                    data::cache::SampleStore::Note note) {
-  PHUB_ASSIGN_OR_RETURN(auto set, data::open_set(options.data.format, options.data.path, split,
-                                                 {.on_progress = told_once(options, split, note)}));
-  return data::cache::with_copies(std::move(set), options.data.cache, about(options, split),
-                                  std::move(note));
+                                                    data::cache::SampleStore::Note note,
+                                                    const IsStopped& stopped = {}) {
+  const data::cache::CacheOptions& cache = options.data.cache;
+  const std::string name = about(options, split);
+  PHUB_ASSIGN_OR_RETURN(
+      auto set, data::open_set(options.data.format, options.data.path, split,
+                               {.on_progress = follow_opening(options, split, note, stopped),
+                                .open_index_store =
+                                    data::cache::kept_indexes(cache, name + ", index", note)}));
+  return data::cache::with_copies(std::move(set), cache, name, std::move(note));
 }
 
 // The images of a split, which are decoded once where decoded ones are kept.
@@ -179,12 +187,13 @@ Result<std::unique_ptr<data::SampleSet>> spread_over(
 }
 
 Result<data::ImageSets> open_encoded(const SessionOptions& options, const nn::Graph& graph,
-                                     data::SpreadSet** spread) {
+                                     data::SpreadSet** spread, const IsStopped& stopped) {
   PHUB_ASSIGN_OR_RETURN(const data::EncodedOptions encoded,
                         encoded_options(options, graph.input_shape()));
   PHUB_RETURN_IF_ERROR(check_side(options, encoded.facts));
-  PHUB_ASSIGN_OR_RETURN(auto train, open_split(options, data::Split::kTrain, encoded.note));
-  PHUB_ASSIGN_OR_RETURN(auto test, open_split(options, data::Split::kTest, encoded.note));
+  PHUB_ASSIGN_OR_RETURN(auto train,
+                        open_split(options, data::Split::kTrain, encoded.note, stopped));
+  PHUB_ASSIGN_OR_RETURN(auto test, open_split(options, data::Split::kTest, encoded.note, stopped));
   PHUB_RETURN_IF_ERROR(check_same_classes(options, *train, *test));
   if (spread != nullptr && options.data.spread.memory_bytes > 0) {
     PHUB_ASSIGN_OR_RETURN(train, spread_over(options, std::move(train), encoded.note, spread));
@@ -205,8 +214,8 @@ Result<std::unique_ptr<data::SampleSet>> open_encoded_set(const SessionOptions& 
 }
 
 Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph,
-                                  data::SpreadSet** spread) {
-  if (is_encoded(options.data.format)) return open_encoded(options, graph, spread);
+                                  data::SpreadSet** spread, const IsStopped& stopped) {
+  if (is_encoded(options.data.format)) return open_encoded(options, graph, spread, stopped);
   PHUB_ASSIGN_OR_RETURN(data::Datasets datasets, load_in_memory(options, graph));
   return data::image_sets_of(std::move(datasets));
 }

@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "common/base/status.h"
@@ -12,10 +13,14 @@
 
 namespace phub::train {
 
-// Errors name the field and the cure. `spread`: becomes the training set where the workers are to
-// hold it together, which needs its place before it is read; null: nobody is to hold any.
+using IsStopped = std::function<bool()>;
+
+// Errors name the field and the cure; kAborted when `stopped` says so while shards are opened.
+// `spread`: becomes the training set where the workers are to hold it together, which needs its
+// place before it is read; null: nobody is to hold any.
 Result<data::ImageSets> load_data(const SessionOptions& options, const nn::Graph& graph,
-                                  data::SpreadSet** spread = nullptr);
+                                  data::SpreadSet** spread = nullptr,
+                                  const IsStopped& stopped = {});
 
 // The encoded images of a split, from their copies where the session keeps some. REQUIRES:
 // is_encoded(options.data.format).

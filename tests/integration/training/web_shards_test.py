@@ -111,21 +111,50 @@ class WebShards(ImageFolder):
         self.assertNotIn("takes its place", done.stderr)
 
     def test_a_training_from_shards_of_a_server_is_that_from_their_folder(self):
-        spread = "spread { memory_mib: 16 }"
+        spread, memory = "spread { memory_mib: 16 }", "cache { memory_mib: 16 }"
         for format, folder, urls in (("webdataset", "tars", self.tars),
                                      ("tfrecord", "records", self.records)):
-            for more in ("", spread):
+            for more in ("", spread, memory):
                 with self.subTest(format=format, more=more):
                     here = self.trained(format, folder, more)
-                    self.assertEqual(bool(here[1]), bool(more))
+                    self.assertEqual(bool(here[1]), more == spread)
                     self.assertEqual(here, self.trained(format, urls, more))
         self.web.server.fails = lambda request: request % 20 == 0
-        self.assertEqual(here, self.trained("tfrecord", urls, spread))
+        self.assertEqual(here, self.trained("tfrecord", urls, memory))
+
+    def test_an_index_is_kept_beside_the_copies_of_images(self):
+        more = 'cache { path: "copies" }'
+        path = self.tars.replace("://", "://user:secret@").replace(".tar", ".tar?secret")
+
+        def requests():
+            before = self.web.server.requests
+            self.assertEqual(self.trained("webdataset", path, more), wanted)
+            return self.web.server.requests - before
+        wanted = self.trained("webdataset", "tars")
+        self.assertGreater(requests(), 36 + 12)
+        shards = sum(SHARDS.values())
+        self.assertEqual(requests(), shards)  # each is asked whether it is still the same
+        listed = json.loads(self.worker("cache", "list", "copies", "--json").stdout)["stores"]
+        indexes = [store for store in listed if store["set"].endswith(", index")]
+        self.assertEqual(sorted(store["kept"] for store in indexes), sorted(SHARDS.values()))
+        self.assertEqual(len(listed), 4)
+        for file in self.folder.glob("copies/*-index/data"):
+            content = bytearray(file.read_bytes())
+            content[20] ^= 1  # in the first index that is kept
+            file.write_bytes(content)
+        self.assertGreater(requests(), shards)
+        self.assertEqual(requests(), shards)
+        os.utime(self.folder / "tars/train-000000.tar", ns=(1, 1))
+        self.assertGreater(requests(), shards + 36)
+        self.assertEqual(requests(), shards)
 
     def test_shards_of_a_server_are_checked_packed_and_shown(self):
         for path in (self.tars, self.records):
             checked = json.loads(self.worker("data", "check", path, "--json").stdout)
             self.assertEqual([split["images"] for split in checked["splits"]], [36, 12])
+            self.assertEqual([split["opened"]["shards"] for split in checked["splits"]], [3, 2])
+        self.assertRegex(self.worker("data", "check", "tars").stdout,
+                         r"train: opened by reading [\d.]+ MB of 3 shards\ntrain: 36 images")
         self.worker("data", "pack", self.tars, "from_web")
         self.worker("data", "pack", "tars", "from_files")
         self.assertEqual(self.trained("packed", "from_web"), self.trained("packed", "from_files"))

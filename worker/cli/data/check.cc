@@ -49,6 +49,13 @@ Status decode(data::Decoder& decoder, std::span<const std::uint8_t> file) {
   return decoder.decode(file, whole, 1, kSmall, pixels);
 }
 
+// What opening a split has read. Packed files and folders tell nothing: `of` is 0.
+void print_opened(const std::string& split, const data::Progress& opened) {
+  if (opened.of == 0) return;
+  fmt::print("{}: opened by reading {:.1f} MB of {} shards\n", split,
+             static_cast<double>(opened.bytes) / 1e6, opened.of);
+}
+
 void print(const std::string& split, const data::SampleSet& set, const data::CheckReport& report) {
   Table table("CLASS|>IMAGES");
   for (std::size_t label = 0; label < report.by_class.size(); ++label) {
@@ -83,9 +90,14 @@ Status check(const CheckArguments& arguments) {
   data::Decoder decoder;
   for (const data::Split split : splits_of(arguments.set)) {
     const std::string name(name_of(split));
-    PHUB_ASSIGN_OR_RETURN(const auto set,
-                          data::open_sample_set(arguments.set.path, split,
-                                                {.on_progress = progress_bar("open " + name)}));
+    data::Progress opened;
+    const auto on_progress = [&, bar = progress_bar("open " + name)](const data::Progress& now) {
+      opened = now;
+      return bar(now);
+    };
+    PHUB_ASSIGN_OR_RETURN(const auto set, data::open_sample_set(arguments.set.path, split,
+                                                                {.on_progress = on_progress}));
+    if (!arguments.json) print_opened(name, opened);
     PHUB_ASSIGN_OR_RETURN(const data::CheckReport report,
                           data::check(*set, progress_bar("check " + name),
                                       [&](auto file) { return decode(decoder, file); }));
@@ -93,6 +105,9 @@ Status check(const CheckArguments& arguments) {
     images += report.samples;
     if (!arguments.json) print(name, *set, report);
     all.push_back(json_of(name, *set, report));
+    if (opened.of > 0) {
+      all.back()["opened"] = {{"shards", opened.of}, {"bytes", opened.bytes}};
+    }
   }
   if (arguments.json) {
     // Names may be any bytes.

@@ -237,7 +237,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
 
 void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, o, "--data", "data.path", "DIRECTORY",
-               "Directory of the data set, or URL of a packed one");
+               "Directory of the data set, or its URL");
   add_override(command, o, "--batch", "train.batch", "N", "Images of one worker in one step");
   add_override(command, o, "--compute-type", "train.compute_type", "TYPE",
                "fp32, bf16 or fp16, where the backend has it");

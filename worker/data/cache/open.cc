@@ -26,23 +26,59 @@ Status check_shared_memory(const std::filesystem::path& folder, std::uint64_t wa
                       kMemoryField, wanted >> 20U, folder.native(), free >> 20U)};
 }
 
+Result<std::unique_ptr<SampleStore>> store_on_disk(const StoreSubject& subject,
+                                                   const CacheOptions& options,
+                                                   SampleStore::Note note) {
+  const Status made = make_folder(options.path, false);
+  if (!made.ok()) return made.with_context(kDiskField);
+  auto store = SampleStore::open(
+      subject, {.folder = options.path, .bytes_max = options.disk_bytes, .field = kDiskField},
+      std::move(note));
+  if (!store) return store.error().with_context(kDiskField);
+  return store;
+}
+
+// A shard is a sample of the store.
+class KeptIndexes final : public IndexStore {
+ public:
+  explicit KeptIndexes(std::unique_ptr<SampleStore> store) : store_(std::move(store)) {}
+
+  std::optional<std::span<const std::uint8_t>> find(
+      std::uint64_t shard, std::vector<std::uint8_t>& buffer) const override {
+    return store_->read(shard, buffer);
+  }
+  void keep(std::uint64_t shard, std::span<const std::uint8_t> content) override {
+    store_->keep(shard, content);
+  }
+
+ private:
+  std::unique_ptr<SampleStore> store_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<SampleSet>> with_copies(std::unique_ptr<SampleSet> set,
                                                const CacheOptions& options,
                                                const std::string& about, SampleStore::Note note) {
   if (options.path.empty()) return set;
-  const Status made = make_folder(options.path, false);
-  if (!made.ok()) return made.with_context(kDiskField);
-  auto store = SampleStore::open(
-      {.samples = set->samples(),
-       .number = set->fingerprint(),
-       .content = "encoded",
-       .about = about},
-      {.folder = options.path, .bytes_max = options.disk_bytes, .field = kDiskField},
-      std::move(note));
-  if (!store) return store.error().with_context(kDiskField);
-  return cached_set(std::move(set), std::move(*store));
+  PHUB_ASSIGN_OR_RETURN(auto store, store_on_disk({.samples = set->samples(),
+                                                   .number = set->fingerprint(),
+                                                   .content = "encoded",
+                                                   .about = about},
+                                                  options, std::move(note)));
+  return cached_set(std::move(set), std::move(store));
+}
+
+OpenIndexStore kept_indexes(const CacheOptions& options, const std::string& about,
+                            SampleStore::Note note) {
+  if (options.path.empty()) return {};
+  return [=](std::uint64_t shards, std::uint64_t number) -> Result<std::unique_ptr<IndexStore>> {
+    PHUB_ASSIGN_OR_RETURN(
+        auto store,
+        store_on_disk({.samples = shards, .number = number, .content = "index", .about = about},
+                      options, note));
+    return std::unique_ptr<IndexStore>(std::make_unique<KeptIndexes>(std::move(store)));
+  };
 }
 
 Result<std::unique_ptr<SampleStore>> decoded_store(const SampleSet& set,

@@ -8,6 +8,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/cache/store.h"
+#include "worker/data/formats/index_store.h"
 #include "worker/data/formats/sample_set.h"
 
 namespace phub::data::cache {
@@ -25,6 +26,10 @@ struct CacheOptions {
 Result<std::unique_ptr<SampleSet>> with_copies(std::unique_ptr<SampleSet> set,
                                                const CacheOptions& options,
                                                const std::string& about, SampleStore::Note note);
+
+// Opens the index of a server's shards in `options.path`; nothing without one.
+OpenIndexStore kept_indexes(const CacheOptions& options, const std::string& about,
+                            SampleStore::Note note);
 
 // Where decoded images of `set` are kept; null: nowhere. Errors: also kResourceExhausted, with the
 // figures, where the host has less shared memory left.

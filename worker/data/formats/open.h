@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "worker/data/formats/index_store.h"
 #include "worker/data/formats/progress.h"
 #include "worker/data/formats/sample_set.h"
 
@@ -18,6 +19,9 @@ struct OpenOptions {
   // Is told how many shards have been asked for their size, and then how many have been read. False
   // stops: kAborted.
   OnProgress on_progress{};
+  // Keeps where the samples of a server's shards lie, if the server says which version they are.
+  // May be empty.
+  OpenIndexStore open_index_store{};
 };
 
 // PATH/train/CLASS/NAME.{jpg,jpeg,png}, and PATH/test or PATH/val. Classes are the folders of

@@ -247,5 +247,85 @@ TEST_CASE("A check of shards on a server ends where it cannot be asked, and coun
   CHECK(check(*set).error().code() == Code::kUnavailable);
 }
 
+// What a run keeps for the next one.
+struct Kept {
+  std::map<std::uint64_t, std::vector<std::uint8_t>> shards;
+  std::uint64_t number = 0;
+  int opened = 0;
+};
+
+class KeptInMemory final : public IndexStore {
+ public:
+  explicit KeptInMemory(Kept& kept) : kept_(kept) {}
+
+  std::optional<std::span<const std::uint8_t>> find(
+      std::uint64_t shard, std::vector<std::uint8_t>& buffer) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.shards.find(shard);
+    if (found == kept_.shards.end()) return std::nullopt;
+    buffer = found->second;
+    return buffer;
+  }
+  void keep(std::uint64_t shard, std::span<const std::uint8_t> content) override {
+    const std::lock_guard lock(mutex_);
+    kept_.shards[shard].assign(content.begin(), content.end());
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Kept& kept_;
+};
+
+std::unique_ptr<SampleSet> opened_with(const std::string& path, Kept& kept) {
+  const OpenIndexStore open = [&](std::uint64_t shards, std::uint64_t number) {
+    CHECK(shards == 2);
+    kept.number = number;
+    ++kept.opened;
+    return Result<std::unique_ptr<IndexStore>>(std::make_unique<KeptInMemory>(kept));
+  };
+  auto set = open_sample_set(path, Split::kTrain, {.open_index_store = open});
+  INFO(set.error().message());
+  REQUIRE(set.has_value());
+  return std::move(*set);
+}
+
+TEST_CASE("An index that is kept is not asked for again") {
+  ShardServer server;
+  put_tars(server);
+  const std::string path = server.url("/set/train-{0..1}.tar");
+  Kept kept;
+  const auto first = opened_with(path, kept);
+  CHECK(kept.shards.size() == 2);
+  const std::uint64_t number = kept.number;
+  const int requests = server.requests();
+  const auto again = opened_with(path, kept);
+  CHECK(server.requests() == requests + 2);
+  CHECK(kept.number == number);
+  CHECK(again->fingerprint() == first->fingerprint());
+  CHECK(samples_of(*again) == samples_of(*first));
+  kept.shards[0].pop_back();  // then that shard is read again
+  CHECK(opened_with(path, kept)->fingerprint() == first->fingerprint());
+  CHECK(kept.shards[0].size() == kept.shards[1].size());
+}
+
+TEST_CASE("An index is kept for one version of the shards, and one that a server names") {
+  ShardServer server;
+  put_tars(server);
+  const std::string path = server.url("/set/train-{0..1}.tar");
+  Kept kept;
+  opened_with(path, kept);
+  const std::uint64_t number = kept.number;
+  put_tars(server);
+  opened_with(path, kept);
+  CHECK(kept.number != number);
+  CHECK(kept.opened == 2);
+  server.put("/set/train-1.tar", web_member("k", jpeg("1"), 1) + tar_end(), "");
+  CHECK(opened_with(path, kept)->samples() == 21);
+  CHECK(kept.opened == 2);
+  server.put("/set/train-1.tar", web_member("k", jpeg("1"), 1) + tar_end(), "Last-Modified: x\r\n");
+  CHECK(opened_with(path, kept)->samples() == 21);
+  CHECK(kept.opened == 3);
+}
+
 }  // namespace
 }  // namespace phub::data

@@ -25,7 +25,8 @@ class Shard {
   virtual Result<std::shared_ptr<const ByteSource>> open() const = 0;
   // Adds where the file is, its size and when it was written.
   virtual void add_to(Fingerprint& number) const = 0;
-  // Whether another version of the file would have another number.
+  // Whether it is on a server, and then whether another version of it would have another number.
+  virtual bool is_far() const { return false; }
   virtual bool is_known() const { return true; }
   // What this object takes.
   virtual std::uint64_t memory_bytes() const = 0;

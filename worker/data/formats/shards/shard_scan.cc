@@ -1,8 +1,10 @@
 #include "worker/data/formats/shards/shard_scan.h"
 
+#include <optional>
 #include <string>
 
 #include "worker/data/formats/sample_set.h"
+#include "worker/data/formats/shards/kept_index.h"
 
 namespace phub::data {
 namespace {
@@ -25,6 +27,20 @@ class CountedSource final : public ByteSource {
   const ByteSource& file_;
   std::atomic<std::uint64_t>& bytes_;
 };
+
+std::optional<std::vector<ShardEntry>> kept_samples(const IndexStore& store, std::size_t shard,
+                                                    std::uint64_t file_bytes) {
+  std::vector<std::uint8_t> buffer;
+  const auto content = store.find(shard, buffer);
+  return content ? parse_kept(*content, file_bytes) : std::nullopt;
+}
+
+Status add_all(const ByteSource& file, const std::vector<ShardEntry>& entries, ShardSamples& into) {
+  for (const ShardEntry& entry : entries) {
+    PHUB_RETURN_IF_ERROR(into.add(file, entry.offset, entry.bytes, entry.label));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -58,7 +74,14 @@ Result<std::vector<ShardEntry>> scan_shards(const Shards& shards, const ScanShar
   const auto scan_one = [&](std::size_t shard, const IsStopped& is_stopped) -> Status {
     PHUB_ASSIGN_OR_RETURN(const auto file, shards[shard]->open());
     ShardSamples into(shard, samples, is_stopped);
-    PHUB_RETURN_IF_ERROR(scan(CountedSource(*file, bytes), into));
+    const auto kept = options.store != nullptr ? kept_samples(*options.store, shard, file->bytes())
+                                               : std::nullopt;
+    if (kept) {
+      PHUB_RETURN_IF_ERROR(add_all(*file, *kept, into));
+    } else {
+      PHUB_RETURN_IF_ERROR(scan(CountedSource(*file, bytes), into));
+      if (options.store != nullptr) options.store->keep(shard, kept_form(into.entries()));
+    }
     found[shard] = into.take();
     return {};
   };

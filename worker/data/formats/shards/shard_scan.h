@@ -9,6 +9,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/formats/byte_source.h"
+#include "worker/data/formats/index_store.h"
 #include "worker/data/formats/shards/pass.h"
 #include "worker/data/formats/shards/shard.h"
 
@@ -33,6 +34,7 @@ class ShardSamples {
   Status add(const ByteSource& file, std::uint64_t offset, std::uint64_t bytes,
              std::uint64_t label);
 
+  const std::vector<ShardEntry>& entries() const { return entries_; }
   std::vector<ShardEntry> take() { return std::move(entries_); }
 
  private:
@@ -46,8 +48,9 @@ class ShardSamples {
 using ScanShard = std::function<Status(const ByteSource& file, ShardSamples& into)>;
 
 struct ScanOptions {
-  std::uint32_t threads = 1;  // at least 1
-  OnProgress on_progress{};   // with shards in place of samples
+  std::uint32_t threads = 1;    // at least 1
+  OnProgress on_progress{};     // with shards in place of samples
+  IndexStore* store = nullptr;  // has what an earlier pass found, and keeps what this one does
 };
 
 // The samples of all shards, in the order of these. Errors: those of pass_over.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/text/url.h"
+#include "worker/data/formats/shards/kept_index.h"
 #include "worker/data/formats/shards/shard_files.h"
 #include "worker/data/formats/shards/shard_urls.h"
 
@@ -86,6 +87,22 @@ Result<Shards> shards_at(const std::filesystem::path& path, Split split, ShardKi
   return web_shards(urls, {.threads = kFarThreads, .on_progress = options.on_progress});
 }
 
+// Null where nothing is kept: of this machine's files, and of files whose change nothing would
+// tell.
+Result<std::unique_ptr<IndexStore>> store_of(const Shards& shards, const ShardFormat& format,
+                                             const OpenIndexStore& open) {
+  Fingerprint number;
+  number.add(kKeptIndexVersion);
+  format.add_to(number);
+  bool is_known = static_cast<bool>(open);
+  for (const auto& shard : shards) {
+    is_known = is_known && shard->is_far() && shard->is_known();
+    shard->add_to(number);
+  }
+  if (!is_known) return std::unique_ptr<IndexStore>();
+  return open(shards.size(), number.value());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SampleSet>> open_shard_set(const std::filesystem::path& path, Split split,
@@ -96,10 +113,12 @@ Result<std::unique_ptr<SampleSet>> open_shard_set(const std::filesystem::path& p
   const auto scan = [&](const ByteSource& file, ShardSamples& into) {
     return format->scan(file, into);
   };
-  const std::uint32_t threads = is_url(path.native()) ? kFarThreads : 1;
+  PHUB_ASSIGN_OR_RETURN(const auto store, store_of(shards, *format, options.open_index_store));
+  const std::uint32_t threads = shards.front()->is_far() ? kFarThreads : 1;
   PHUB_ASSIGN_OR_RETURN(
       std::vector<ShardEntry> entries,
-      scan_shards(shards, scan, {.threads = threads, .on_progress = options.on_progress}));
+      scan_shards(shards, scan,
+                  {.threads = threads, .on_progress = options.on_progress, .store = store.get()}));
   if (entries.empty()) {
     return Status(Code::kInvalidArgument,
                   shards.front()->name() + " and the other shards have no samples");

@@ -21,6 +21,8 @@ class ShardFormat {
  public:
   virtual ~ShardFormat() = default;
 
+  // Adds what the places of samples depend on, beside the file.
+  virtual void add_to(Fingerprint& number) const = 0;
   // Adds the samples of a file. Errors name the file and the offset.
   virtual Status scan(const ByteSource& file, ShardSamples& into) const = 0;
   // The image of a sample, in `buffer`. Errors: those of SampleSet::read.

@@ -65,6 +65,9 @@ class RecordFormat final : public ShardFormat {
  public:
   explicit RecordFormat(const TfRecordFeatures& features) : features_(features) {}
 
+  void add_to(Fingerprint& number) const override {
+    number.add("tfrecord").add(features_.image).add(features_.label);
+  }
   Status scan(const ByteSource& file, ShardSamples& into) const override {
     return scan_records(file, features_, into);
   }

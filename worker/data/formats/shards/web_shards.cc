@@ -21,6 +21,7 @@ class WebShard final : public Shard {
   void add_to(Fingerprint& number) const override {
     number.add(place_).add(file_->bytes()).add(file_->version());
   }
+  bool is_far() const override { return true; }
   bool is_known() const override { return !file_->version().empty(); }
   std::uint64_t memory_bytes() const override {
     return sizeof(*this) + sizeof(WebFile) + 2 * place_.size() + file_->version().size();

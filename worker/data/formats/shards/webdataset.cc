@@ -145,6 +145,7 @@ class Gatherer {
 
 class TarFormat final : public ShardFormat {
  public:
+  void add_to(Fingerprint& number) const override { number.add("webdataset"); }
   Status scan(const ByteSource& file, ShardSamples& into) const override {
     return Gatherer(file, into).run();
   }
