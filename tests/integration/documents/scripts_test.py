@@ -43,6 +43,9 @@ TINY = {
     "bench/compare_cache.py": (
         "--worker {build}/bin/phub-worker --images 60 --blocks 1 --epochs 2 --read-seconds 0.01 --json", (0, 1),
         '"level 3 over 1"|run it as root'),
+    "bench/compare_spread.py": (
+        "--bin {build}/bin --workers 2 --images 24 --batch 4 --epochs 3 --blocks 1 --steps 8 --threads 2 --busy-batch 1 "
+        "--link-seconds 1 --json", (0, 1), '"equal_epochs": 3|run it as root'),
     "bench/compare_training.py": (
         "--worker {build}/bin/phub-worker --images 32 --batch 4 --blocks 1 --epochs 2 --json", (0,), '"overlap"'),
     "bench/gpu/attributes.py": ("", (0, 1), r'"driver_api"|no NVIDIA driver$|finds no GPU'),
