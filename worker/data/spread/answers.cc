@@ -7,8 +7,8 @@ namespace phub::data {
 namespace {
 
 // What refusals point to until they have been sent.
-constexpr std::array<std::byte, 4> kRefusals = {std::byte{0}, std::byte{1}, std::byte{2},
-                                                std::byte{3}};
+constexpr std::array<std::byte, 5> kRefusals = {std::byte{0}, std::byte{1}, std::byte{2},
+                                                std::byte{3}, std::byte{4}};
 
 }  // namespace
 
@@ -48,11 +48,12 @@ std::optional<PeerRequest> Answers::take(const std::byte* data, std::string& why
 }
 
 void Answers::add(std::uint32_t member, std::uint32_t number, std::uint32_t largest_bytes,
-                  const std::optional<Holder::Held>& held) {
+                  const Holder::Reply& reply) {
   Asker& asker = askers_[member];
   if (asker.requests_max == 0) return;  // it is gone
-  Due due{.number = number, .held = held};
-  if (held && held->bytes.size() > largest_bytes) {
+  Due due{.number = number, .held = reply.held};
+  if (reply.is_late) due.refusal = PeerRefusal::kLate;
+  if (reply.held && reply.held->bytes.size() > largest_bytes) {
     due.held.reset();
     due.refusal = PeerRefusal::kTooLarge;
   }

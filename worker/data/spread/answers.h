@@ -34,7 +34,7 @@ class Answers final : public transport::Checksums {
 
   // An answer is known.
   void add(std::uint32_t member, std::uint32_t number, std::uint32_t largest_bytes,
-           const std::optional<Holder::Held>& held);
+           const Holder::Reply& reply);
   // The asker has another set.
   void refuse_other_set(std::uint32_t member, std::uint32_t number);
   // Posts what there is room for.

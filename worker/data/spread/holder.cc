@@ -176,7 +176,7 @@ Result<Holder::Taken> Holder::read_in(std::uint64_t sample, std::vector<std::uin
 void Holder::settle(std::uint64_t sample, Entry entry, End end) {
   const std::uint64_t place = place_of(sample);
   std::vector<Answer> answers;
-  std::optional<Held> held;
+  Reply reply;
   {
     const std::lock_guard lock(mutex_);
     Reading& state = states_[place];
@@ -185,8 +185,9 @@ void Holder::settle(std::uint64_t sample, Entry entry, End end) {
                                   : Reading::kAbsent;
     entries_[place] = std::move(entry);
     if (end == End::kRead) {
-      held = held_at(place);
+      reply.held = held_at(place);
       pause_.on_success();
+      is_stalled_ = false;
     }
     if (end == End::kFailed) pause_.on_error();
     if (is_unread(state)) {
@@ -194,30 +195,55 @@ void Holder::settle(std::uint64_t sample, Entry entry, End end) {
       work_.notify_all();
     }
     const auto [first, last] = waiting_.equal_range(sample);
-    for (auto each = first; each != last; ++each) answers.push_back(std::move(each->second));
+    for (auto each = first; each != last; ++each) answers.push_back(std::move(each->second.answer));
     waiting_.erase(first, last);
   }
   settled_.notify_all();
-  for (const Answer& answer : answers) answer(held);
+  for (const Answer& answer : answers) answer(reply);
 }
 
-void Holder::want(std::uint64_t sample, Answer answer) {
+void Holder::want(std::uint64_t sample, Clock::time_point deadline, Answer answer) {
   PHUB_DCHECK(member_of(sample) == options_.self, "an own sample");
   const std::uint64_t place = place_of(sample);
-  std::optional<Held> held;
+  Reply reply;
   {
     const std::lock_guard lock(mutex_);
     const Reading state = states_[place];
     const bool will_be_read = is_unread(state) && !is_full_ && !loaders_.empty();
-    if (will_be_read || is_read_now(state)) {
+    const bool comes_later = will_be_read || is_read_now(state);
+    if (comes_later && !is_stalled_) {
       if (will_be_read) wanted_.push_back(sample);
-      waiting_.emplace(sample, std::move(answer));
+      waiting_.emplace(sample, Waiting{deadline, std::move(answer)});
       work_.notify_one();
       return;
     }
-    if (state == Reading::kHeld) held = held_at(place);
+    reply.is_late = comes_later;
+    if (state == Reading::kHeld) reply.held = held_at(place);
   }
-  answer(held);
+  answer(reply);
+}
+
+Holder::Clock::time_point Holder::refuse_late(Clock::time_point now) {
+  std::vector<Answer> late;
+  Clock::time_point next = Clock::time_point::max();
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto each = waiting_.begin(); each != waiting_.end();) {
+      if (each->second.deadline > now) {
+        next = std::min(next, each->second.deadline);
+        ++each;
+        continue;
+      }
+      late.push_back(std::move(each->second.answer));
+      each = waiting_.erase(each);
+    }
+    if (!late.empty()) {
+      is_stalled_ = true;
+      std::erase_if(wanted_, [&](std::uint64_t sample) { return !waiting_.contains(sample); });
+    }
+  }
+  for (const Answer& answer : late) answer({.is_late = true});
+  return next;
 }
 
 bool Holder::has_work() const {

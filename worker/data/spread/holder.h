@@ -4,7 +4,8 @@
 // what other members ask for, and then ahead, in the order of the set. What was read stays until
 // the holder goes, so its bytes may be used without a lock. What does not fit into the memory is
 // read from the source by whom it is asked for. So is what could not be read twice; the first error
-// is noted. Owned by the SpreadSet; any thread may ask.
+// is noted. While the source stalls, other members are told so, and none of them waits. Owned by
+// the SpreadSet; any thread may ask.
 #pragma once
 
 #include <atomic>
@@ -49,8 +50,12 @@ class Holder {
     std::span<const std::uint8_t> bytes;
     std::uint32_t checksum = 0;  // CRC-32C of the bytes
   };
-  // Nothing: the sample is not held.
-  using Answer = std::function<void(const std::optional<Held>& held)>;
+  struct Reply {
+    std::optional<Held> held{};  // nothing: the sample is not held
+    bool is_late = false;        // it has not been read in time, and may be held later
+  };
+  using Answer = std::function<void(const Reply& reply)>;
+  using Clock = std::chrono::steady_clock;
 
   // The index takes this for each own sample, besides its bytes.
   static constexpr std::uint64_t kIndexBytes = 17;
@@ -89,9 +94,13 @@ class Holder {
   // readers have no lock. Without memory for both the sample is not held any more.
   void replace(std::uint64_t sample, std::span<const std::uint8_t> bytes);
 
-  // An own sample, for another member. `answer` is called once: at once, or by a loader, or never
-  // when stop comes first. It must not block. REQUIRES: an own sample.
-  void want(std::uint64_t sample, Answer answer);
+  // An own sample, for another member. `answer` is called once: at once, or by a loader, or by
+  // refuse_late after the deadline, or never when stop comes first. It must not block. REQUIRES: an
+  // own sample.
+  void want(std::uint64_t sample, Clock::time_point deadline, Answer answer);
+  // Answers those whose deadline is over. From then on no other member waits until something could
+  // be read. Returns the next deadline; Clock::time_point::max() where nobody waits.
+  Clock::time_point refuse_late(Clock::time_point now);
   // Ends the loaders: no answer comes any more. What is held stays.
   void stop();
 
@@ -108,6 +117,10 @@ class Holder {
   };
   static_assert(sizeof(Entry) + sizeof(Reading) == kIndexBytes);
   enum class End : std::uint8_t { kRead, kFailed, kFull };  // of an own sample's read
+  struct Waiting {
+    Clock::time_point deadline{};
+    Answer answer{};
+  };
 
   std::uint64_t place_of(std::uint64_t sample) const { return sample / options_.members; }
   std::uint64_t sample_at(std::uint64_t place) const {
@@ -133,11 +146,12 @@ class Holder {
   std::vector<std::unique_ptr<std::uint8_t[]>> replaced_;
   std::vector<Reading> states_;
   std::uint64_t ahead_ = 0;           // places before it are read ahead
-  std::deque<std::uint64_t> wanted_;  // by other members, and unread
-  std::unordered_multimap<std::uint64_t, Answer> waiting_;
+  std::deque<std::uint64_t> wanted_;  // unread samples of `waiting_`
+  std::unordered_multimap<std::uint64_t, Waiting> waiting_;
   std::uint64_t held_bytes_ = 0;
   std::uint32_t reading_ = 0;    // loaders that read
   bool is_full_ = false;         // nothing is taken in any more
+  bool is_stalled_ = false;      // a deadline has passed since something was read last
   bool is_large_noted_ = false;  // that a large sample has not fitted
   ErrorPause pause_;             // of reading ahead
   std::atomic<bool> is_error_noted_{false};

@@ -19,9 +19,10 @@ struct PeerAnswer {
   enum class Outcome : std::uint8_t {
     kBytes,
     kNotHeld,   // the member has it not in its memory, or it is too large to travel
+    kLate,      // the member's source has not given it in time; the member is asked again
     kTooLarge,  // it is larger than this member has room for
     kOtherSet,  // the member has another set: its samples have nothing to do with this one's labels
-    kGone       // the member is gone, or has not answered in time, and is asked no more
+    kGone       // the member is gone, or is silent, and is asked no more
   };
 
   Outcome outcome = Outcome::kGone;

@@ -14,10 +14,12 @@ struct PeerRequest {
   std::uint64_t sample = 0;
   std::uint32_t largest_bytes = 0;   // of an answer
   std::uint32_t content_number = 0;  // of the asker's set: the low bits of SampleSet's
+  std::uint32_t wait_ms = 0;         // until the member refuses what it has not read
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(PeerRequest) == 16, "PeerRequest is a wire format");
+static_assert(sizeof(PeerRequest) == 24, "PeerRequest is a wire format");
 
-enum class PeerRefusal : std::uint8_t { kNotHeld = 1, kTooLarge = 2, kOtherSet = 3 };
+enum class PeerRefusal : std::uint8_t { kNotHeld = 1, kTooLarge = 2, kOtherSet = 3, kLate = 4 };
 
 inline constexpr std::uint32_t kRequestsMax = 256;  // of a member, under way
 

@@ -10,12 +10,8 @@ namespace phub::data {
 
 using Outcome = PeerAnswer::Outcome;
 
-Requests::Requests(std::uint32_t members, std::uint32_t slots, std::uint32_t largest_bytes,
-                   std::uint32_t content_number)
-    : largest_bytes_(largest_bytes),
-      content_number_(content_number),
-      slots_(slots),
-      gone_(members) {
+Requests::Requests(std::uint32_t members, std::uint32_t slots, const PeerRequest& each)
+    : each_(each), slots_(slots), gone_(members) {
   for (std::uint32_t i = 0; i < slots; ++i) slots_[i].number = i;
 }
 
@@ -42,8 +38,8 @@ std::optional<std::uint32_t> Requests::begin(std::uint32_t member, std::uint64_t
   found->number =
       found->number > UINT32_MAX - count ? found->number % count : found->number + count;
   found->member = member;
-  found->request = {
-      .sample = sample, .largest_bytes = largest_bytes_, .content_number = content_number_};
+  found->request = each_;
+  found->request.sample = sample;
   return found->number;
 }
 
@@ -97,8 +93,6 @@ void Requests::end(std::uint32_t member, const std::string& why) {
   over_.notify_all();
 }
 
-const PeerRequest& Requests::request(std::uint32_t number) const { return slot(number).request; }
-
 Requests::Slot* Requests::find(std::uint32_t member, std::uint32_t number) {
   Slot& found = slot(number);
   const bool is_asked =
@@ -106,11 +100,17 @@ Requests::Slot* Requests::find(std::uint32_t member, std::uint32_t number) {
   return is_asked ? &found : nullptr;
 }
 
+std::optional<PeerRequest> Requests::request(std::uint32_t member, std::uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  const Slot* const found = find(member, number);
+  return found == nullptr ? std::nullopt : std::optional(found->request);
+}
+
 std::byte* Requests::room(std::uint32_t member, std::uint32_t number, std::uint32_t bytes,
                           std::uint32_t checksum) {
   const std::lock_guard lock(mutex_);
   Slot* const found = find(member, number);
-  if (found == nullptr || found->has_begun || bytes > largest_bytes_) return nullptr;
+  if (found == nullptr || found->has_begun || bytes > each_.largest_bytes) return nullptr;
   found->has_begun = true;
   found->bytes.reset(new (std::nothrow) std::uint8_t[bytes]);
   found->size = bytes;
@@ -135,6 +135,7 @@ void Requests::arrived(std::uint32_t member, std::uint32_t number) {
     const auto refusal = static_cast<PeerRefusal>(found->refusal);
     if (refusal == PeerRefusal::kTooLarge) found->answer.outcome = Outcome::kTooLarge;
     if (refusal == PeerRefusal::kOtherSet) found->answer.outcome = Outcome::kOtherSet;
+    if (refusal == PeerRefusal::kLate) found->answer.outcome = Outcome::kLate;
   }
   found->state = State::kOver;
   if (found->is_left) free(*found);

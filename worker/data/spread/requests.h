@@ -22,9 +22,8 @@ namespace phub::data {
 
 class Requests {
  public:
-  // `content_number` goes with each request.
-  Requests(std::uint32_t members, std::uint32_t slots, std::uint32_t largest_bytes,
-           std::uint32_t content_number);
+  // `each`: what all requests say; the sample is set for each of them.
+  Requests(std::uint32_t members, std::uint32_t slots, const PeerRequest& each);
 
   // Takes a slot for a request. Nothing: the member is gone, or no slot has become free in time;
   // `answer` then says so.
@@ -46,8 +45,8 @@ class Requests {
 
   // ---- The links' thread ---------------------------------------------------------------------
 
-  // What is sent, which stays where it is as long as the request is under way.
-  const PeerRequest& request(std::uint32_t number) const;
+  // What is sent. Nothing: the request has ended, or is another member's.
+  std::optional<PeerRequest> request(std::uint32_t member, std::uint32_t number);
   // Room for an answer, or for a refusal. Null: the member was not asked for that, one of the two
   // has begun already, or there is no memory.
   std::byte* room(std::uint32_t member, std::uint32_t number, std::uint32_t bytes,
@@ -72,12 +71,11 @@ class Requests {
   };
 
   Slot& slot(std::uint32_t number) { return slots_[number % slots_.size()]; }
-  const Slot& slot(std::uint32_t number) const { return slots_[number % slots_.size()]; }
   // The slot of a request to that member that is under way. REQUIRES: the mutex.
   Slot* find(std::uint32_t member, std::uint32_t number);
   void free(Slot& slot);
 
-  const std::uint32_t largest_bytes_, content_number_;
+  const PeerRequest each_;
   mutable std::mutex mutex_;
   std::condition_variable over_, freed_;
   std::vector<Slot> slots_;

@@ -145,6 +145,10 @@ void SpreadSet::note_once(std::uint32_t member, PeerAnswer::Outcome outcome,
       return options_.note(name +
                            " has not all of its samples in memory: its data.spread.memory_mib is "
                            "full, or a sample is damaged; these are read from data.path");
+    case PeerAnswer::Outcome::kLate:
+      return options_.note(name +
+                           " has not read samples in time: its data.path is slow, or stands still; "
+                           "until it has, they are read from data.path here");
     case PeerAnswer::Outcome::kTooLarge:
       return options_.note(name + " has samples of more than " + std::to_string(largest_bytes_) +
                            " bytes, which is what an answer may have here; they are read from "

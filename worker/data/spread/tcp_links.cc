@@ -46,11 +46,14 @@ TcpLinks::TcpLinks(const LinkParts& parts, const TcpLinkOptions& options)
       note_(parts.note),
       readers_(parts.readers),
       holder_(parts.holder),
-      requests_(parts.holder.members(), parts.readers, parts.largest_bytes,
-                parts.holder.content_number()),
+      requests_(parts.holder.members(), parts.readers,
+                {.largest_bytes = parts.largest_bytes,
+                 .content_number = parts.holder.content_number(),
+                 .wait_ms = static_cast<std::uint32_t>(options.wait().count())}),
       answers_(parts.holder),
       connections_(connections_of(parts.group)),
-      members_(parts.holder.members()) {}
+      members_(parts.holder.members()),
+      sent_(parts.readers) {}
 
 Result<std::unique_ptr<TcpLinks>> TcpLinks::create(const LinkParts& parts,
                                                    const TcpLinkOptions& options,
@@ -188,8 +191,17 @@ void TcpLinks::run(const std::stop_token& stop) {
     const std::size_t count = endpoint_->poll(completions);
     for (std::size_t i = 0; i < count; ++i) on_completion(completions[i]);
     post();
-    has_orders || count > 0 ? waiter_->busy() : waiter_->idle(kSleepMax);
+    const std::chrono::milliseconds sleep = refuse_late();
+    has_orders || count > 0 ? waiter_->busy() : waiter_->idle(sleep);
   }
+}
+
+std::chrono::milliseconds TcpLinks::refuse_late() {
+  if (next_late_ == Clock::time_point::max()) return kSleepMax;
+  const Clock::time_point now = Clock::now();
+  if (now >= next_late_) next_late_ = holder_.refuse_late(now);
+  if (next_late_ - now >= kSleepMax) return kSleepMax;
+  return std::chrono::ceil<std::chrono::milliseconds>(next_late_ - now);
 }
 
 void TcpLinks::add(std::uint32_t member, Connection::Use use, transport::TcpStream stream) {
@@ -216,10 +228,16 @@ void TcpLinks::post() {
     if (peers.answers) answers_.post(member, *peers.answers, *endpoint_);
     while (!peers.unsent.empty() && peers.requests && endpoint_->room(*peers.requests) > 0) {
       const std::uint32_t number = peers.unsent.front();
-      const transport::Write write{
-          .data = reinterpret_cast<const std::byte*>(&requests_.request(number)),
-          .bytes = sizeof(PeerRequest),
-          .immediate = number};
+      const auto request = requests_.request(member, number);
+      if (!request) {  // answered before it was sent: what else comes of that member is nonsense
+        peers.unsent.pop_front();
+        continue;
+      }
+      PeerRequest& sent = sent_[number % sent_.size()];
+      sent = *request;
+      const transport::Write write{.data = reinterpret_cast<const std::byte*>(&sent),
+                                   .bytes = sizeof(PeerRequest),
+                                   .immediate = number};
       if (endpoint_->post(*peers.requests, {&write, 1}) == 0) break;
       peers.unsent.pop_front();
     }
@@ -251,10 +269,15 @@ void TcpLinks::on_request(std::uint32_t member, const Completion& arrived) {
     if (!is_noted && note_) note_(other_set(name(member)));
     return;
   }
-  holder_.want(request->sample, [this, member, number = arrived.immediate,
-                                 largest = request->largest_bytes](const auto& held) {
-    give([this, member, number, largest, held] { answers_.add(member, number, largest, held); });
-  });
+  const auto deadline = Clock::now() + std::chrono::milliseconds(request->wait_ms);
+  next_late_ = std::min(next_late_, deadline);
+  holder_.want(request->sample, deadline,
+               [this, member, number = arrived.immediate,
+                largest = request->largest_bytes](const Holder::Reply& reply) {
+                 give([this, member, number, largest, reply] {
+                   answers_.add(member, number, largest, reply);
+                 });
+               });
 }
 
 void TcpLinks::on_lost(PeerId peer, Loss loss) {

@@ -40,6 +40,8 @@ struct TcpLinkOptions {
     const std::chrono::milliseconds third = std::max(timeout / 3, std::chrono::milliseconds(1));
     return {.set_up = third, .patience = third};
   }
+  // A member that has not read a sample by then refuses it, which comes before `patience` is over.
+  std::chrono::milliseconds wait() const { return patience / 2; }
 };
 
 class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
@@ -73,6 +75,8 @@ class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
   // Has the links' thread do it. Any thread.
   void give(Order order);
   bool take_orders();
+  // Tells members what has not been read in time, and how long the next sleep may be.
+  std::chrono::milliseconds refuse_late();
   void add(std::uint32_t member, Connection::Use use, transport::TcpStream stream);
   void request(std::uint32_t member, std::uint32_t number);
   void on_completion(const transport::Completion& completion);
@@ -103,7 +107,9 @@ class TcpLinks final : public PeerLinks, private transport::ReceiveBuffers {
   };
   std::vector<Connection> connections_;  // [peer]
   std::vector<Peers> members_;
-  std::string why_;  // what acquire has refused last
+  std::vector<PeerRequest> sent_;  // [number % readers]: what the endpoint sends from
+  Clock::time_point next_late_ = Clock::time_point::max();  // the first deadline of a request
+  std::string why_;                                         // what acquire has refused last
   std::unique_ptr<transport::TcpEndpoint> endpoint_;
   std::unique_ptr<transport::Waiter> waiter_;
   std::unique_ptr<PeerDoor> door_;  // its thread gives orders

@@ -67,9 +67,11 @@ class RawStream {
     send(all.data(), all.size());
   }
   void ask(std::uint32_t number, std::uint64_t sample, std::uint32_t largest = 1000,
-           std::uint32_t content = content_here()) {
-    const PeerRequest request{
-        .sample = sample, .largest_bytes = largest, .content_number = content};
+           std::uint32_t content = content_here(), std::chrono::milliseconds wait = kLongEnough) {
+    const PeerRequest request{.sample = sample,
+                              .largest_bytes = largest,
+                              .content_number = content,
+                              .wait_ms = static_cast<std::uint32_t>(wait.count())};
     send_plain(number, {reinterpret_cast<const std::uint8_t*>(&request), sizeof(request)});
   }
   // The same sample again and again, in one piece.
@@ -84,7 +86,10 @@ class RawStream {
                       .immediate = number,
                       .bytes = sizeof(PeerRequest),
                       .check = transport::frame_check(number, sizeof(PeerRequest))},
-                     {.sample = sample, .largest_bytes = 1000, .content_number = content_here()}});
+                     {.sample = sample,
+                      .largest_bytes = 1000,
+                      .content_number = content_here(),
+                      .wait_ms = 60'000}});
     }
     send(all.data(), all.size() * sizeof(Whole));
   }

@@ -16,7 +16,8 @@ constexpr std::chrono::milliseconds kEndlessPause{600'000};
 bool is_held(Holder& holder, std::uint64_t sample) {
   const auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
-  holder.want(sample, [promise](const auto& held) { promise->set_value(held.has_value()); });
+  holder.want(sample, Holder::Clock::time_point::max(),
+              [promise](const auto& reply) { promise->set_value(reply.held.has_value()); });
   REQUIRE(future.wait_for(kLongEnough) == std::future_status::ready);
   return future.get();
 }
@@ -129,6 +130,39 @@ TEST_CASE("A large sample that does not fit keeps no others out of memory") {
   REQUIRE(notes.all().size() == 1);
   CHECK_THAT(notes.all()[0], Contains("data.spread.memory_mib: 20000 bytes") &&
                                  Contains("a sample of 20000 bytes does not fit"));
+}
+
+TEST_CASE(
+    "Other members do not wait for a source that stalls, and get its samples when it goes on") {
+  using Clock = Holder::Clock;
+  std::promise<void> gate;
+  Store store(kSamples);
+  store.gate = gate.get_future().share();
+  const StoredSet set(store);
+  Holder holder(set, {.bytes = kPlenty, .loaders = 1});
+  std::vector<std::string> replies;
+  const auto want = [&](std::uint64_t sample, Clock::time_point deadline) {
+    holder.want(sample, deadline, [&](const Holder::Reply& reply) {
+      replies.emplace_back(reply.is_late ? "late" : reply.held ? "held" : "not held");
+    });
+  };
+  const Clock::time_point now = Clock::now();
+  want(3, now + 2 * kLongEnough);
+  want(90, now + kLongEnough);
+  want(91, now + 2 * kLongEnough);
+  CHECK(holder.refuse_late(now) == now + kLongEnough);
+  CHECK(replies.empty());
+  CHECK(holder.refuse_late(now + kLongEnough) == now + 2 * kLongEnough);
+  CHECK(replies == std::vector<std::string>{"late"});
+  CHECK(holder.refuse_late(now + 2 * kLongEnough) == Clock::time_point::max());
+  CHECK(replies.size() == 3);
+  want(92, Clock::time_point::max());
+  CHECK(replies == std::vector<std::string>(4, "late"));
+  gate.set_value();
+  REQUIRE(holder.wait_until_loaded(kLongEnough));
+  want(90, now);
+  CHECK(replies.back() == "held");
+  CHECK(store.most_reads() == 1);
 }
 
 TEST_CASE("Nobody waits for the holder while it notes that its memory is full") {

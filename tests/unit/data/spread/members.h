@@ -47,6 +47,7 @@ struct Store {
   std::uint64_t large = kSamples;      // this sample, and the next one, have 20,000 bytes
   std::atomic<bool> is_closed{false};  // nothing can be read
   std::atomic<bool> is_short{false};   // samples have half of their bytes
+  std::shared_future<void> gate{};     // all reads wait for it, where there is one
 
   const std::uint64_t damaged;          // cannot be read
   std::vector<std::atomic<int>> reads;  // of each sample
@@ -75,6 +76,7 @@ class StoredSet final : public SampleSet {
   Result<std::span<const std::uint8_t>> read(std::uint64_t sample,
                                              std::vector<std::uint8_t>& buffer) const override {
     ++store_.reads[sample];
+    if (store_.gate.valid()) store_.gate.wait_for(kLongEnough);
     if (sample == store_.damaged) return Status(Code::kDataLoss, "it is damaged");
     if (store_.is_closed) return Status(Code::kUnavailable, "it is closed");
     buffer = bytes_of(sample);
@@ -122,7 +124,8 @@ class NearLinks final : public PeerLinks {
     if (manner == Manner::kDead) return {.outcome = Outcome::kGone, .why = "it has closed"};
     if (manner == Manner::kRefuses) return {.outcome = Outcome::kNotHeld};
     const auto promise = std::make_shared<std::promise<std::optional<Holder::Held>>>();
-    other.holder->want(sample, [promise](const auto& held) { promise->set_value(held); });
+    other.holder->want(sample, Holder::Clock::time_point::max(),
+                       [promise](const auto& reply) { promise->set_value(reply.held); });
     auto future = promise->get_future();
     if (future.wait_for(kLongEnough) != std::future_status::ready) {
       return {.outcome = Outcome::kGone, .why = "it has not answered"};

@@ -21,7 +21,7 @@ std::uint32_t begin(Requests& requests, std::uint32_t member = kOne) {
 }
 
 TEST_CASE("An answer that has begun gets no other room, whichever of the two kinds comes second") {
-  Requests requests(3, 1, 100, 9);
+  Requests requests(3, 1, {.largest_bytes = 100, .content_number = 9});
   const std::uint32_t number = begin(requests);
   const bool is_refused_first = GENERATE(true, false);
   if (is_refused_first) {
@@ -40,8 +40,25 @@ TEST_CASE("An answer that has begun gets no other room, whichever of the two kin
   CHECK(requests.room(kOne, begin(requests), 100, 0) != nullptr);
 }
 
+TEST_CASE(
+    "A request that was answered before it was sent is not sent as the next one of its slot") {
+  Requests requests(3, 1, {.largest_bytes = 100, .content_number = 9});
+  const std::uint32_t first = begin(requests);
+  REQUIRE(requests.request(kOne, first));
+  CHECK_FALSE(requests.request(2, first));
+  REQUIRE(requests.refusal_room(kOne, first, 1) != nullptr);
+  requests.arrived(kOne, first);
+  std::vector<std::uint8_t> buffer;
+  REQUIRE(requests.wait(first, kSoon, buffer));
+  const std::uint32_t second = begin(requests, 2);
+  CHECK_FALSE(requests.request(kOne, first));
+  const auto sent = requests.request(2, second);
+  REQUIRE(sent);
+  CHECK((sent->sample == 7 && sent->largest_bytes == 100 && sent->content_number == 9));
+}
+
 TEST_CASE("An answer that arrives twice does not end the next request of its slot") {
-  Requests requests(3, 1, 100, 9);
+  Requests requests(3, 1, {.largest_bytes = 100, .content_number = 9});
   const std::uint32_t first = begin(requests);
   REQUIRE(requests.refusal_room(kOne, first, 1) != nullptr);
   requests.arrived(kOne, first);

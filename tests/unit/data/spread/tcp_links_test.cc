@@ -119,7 +119,10 @@ TEST_CASE("When a member goes, the others read its samples from the source") {
 // Member 0 is real, and member 1 does what a test says.
 class Pair {
  public:
-  explicit Pair(std::chrono::milliseconds patience = kLongEnough) : store_(kSamples) {
+  explicit Pair(std::chrono::milliseconds patience = kLongEnough,
+                std::shared_future<void> gate = {})
+      : store_(kSamples) {
+    store_.gate = std::move(gate);
     std::vector<PeerListener> listeners;
     for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
     const auto groups = groups_of(listeners, false);
@@ -175,6 +178,44 @@ TEST_CASE("An honest answer is handed out") {
     stream.send_plain(number, std::vector<std::uint8_t>{2});
   }) == Origin::kSource);
   CHECK_THAT(pair.notes.all().back(), Contains("samples of more than"));
+}
+
+TEST_CASE("A member whose source stalls is asked again, and each request says how long it waits") {
+  Pair pair;
+  CHECK(pair.read([](RawStream& stream, std::uint32_t number) {
+    stream.send_plain(number, std::vector<std::uint8_t>{4});
+  }) == Origin::kSource);
+  CHECK_THAT(pair.only_note(),
+             Contains("worker 1 (127.0.0.1 port ") && Contains("has not read samples in time"));
+  auto reading = std::async(std::launch::async, [&] { return pair.read(); });
+  RawStream& stream = pair.other->asked_by_other();
+  const auto frame = stream.receive_frame();
+  PeerRequest request;
+  REQUIRE(frame.bytes.size() == sizeof(request));
+  std::memcpy(&request, frame.bytes.data(), sizeof(request));
+  CHECK(request.wait_ms == kLongEnough.count() / 2);
+  const auto bytes = bytes_of(1);
+  stream.send_checked(frame.header.immediate, bytes, crc32c(std::as_bytes(std::span(bytes))));
+  CHECK(reading.get() == Origin::kPeer);
+  CHECK(pair.notes.all().size() == 1);
+}
+
+TEST_CASE("While its own source stalls, a member refuses others in time, and stays a member") {
+  std::promise<void> gate;
+  Pair pair(kLongEnough, gate.get_future().share());
+  auto called = pair.other->call(0, 3, pair.key);
+  REQUIRE(called);
+  RawStream stream(std::move(*called));
+  const std::vector<std::uint8_t> late = {4};
+  stream.ask(0, 40, 1000, content_here(), std::chrono::milliseconds(1));
+  CHECK(stream.receive_frame().bytes == late);
+  stream.ask(1, 42);  // nobody waits a second time
+  CHECK(stream.receive_frame().bytes == late);
+  gate.set_value();
+  REQUIRE(const_cast<Holder&>(pair.set->holder()).wait_until_loaded(kLongEnough));  // NOLINT
+  stream.ask(2, 40);
+  CHECK(stream.receive_frame().bytes == bytes_of(40));
+  CHECK(pair.notes.all().empty());
 }
 
 TEST_CASE("A member that stalls is asked once, within the deadline") {
