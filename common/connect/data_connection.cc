@@ -1,6 +1,5 @@
 #include "common/connect/data_connection.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/connect/resolve.h"
 #include "common/memory/peer_memory.h"
 #include "common/transport/descriptors.h"
 #include "common/transport/handshake.h"
@@ -131,28 +131,24 @@ Hello hello_of(const DataTarget& target, Kind kind) {
 }
 
 Result<UniqueFd> connect_tcp(const DataTarget& target, std::chrono::milliseconds timeout) {
-  const std::string port = std::to_string(target.joined->tcp_port);
-  const std::string where = target.joined->host + " port " + port;
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(target.joined->host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return Status(Code::kUnavailable, where + ": " + ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  const std::string where =
+      target.joined->host + " port " + std::to_string(target.joined->tcp_port);
+  const auto end = Clock::now() + timeout;
+  PHUB_ASSIGN_OR_RETURN(const auto addresses,
+                        resolve(target.joined->host, target.joined->tcp_port, timeout));
   Status status;
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (const SocketAddress& address : addresses) {
+    UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket) {
       status =
           errno_status("a socket to connect to the data port " + where, Code::kResourceExhausted);
       continue;
     }
-    transport::set_timeout(socket.get(), timeout);  // also bounds connect
+    transport::set_timeout(socket.get(), until(end));  // also bounds connect
     target.congestion_control.prepare(socket.get());
     const int on = 1;  // the messages of the handshake are small
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
+    if (::connect(socket.get(), address.get(), address.bytes) == 0) {
       target.congestion_control.settle(socket.get());
       return socket;
     }

@@ -1,7 +1,6 @@
 #include "worker/data/spread/peer_door.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/poll.h>
@@ -13,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/connect/resolve.h"
 #include "common/rpc/address.h"
 #include "common/transport/descriptors.h"
 #include "common/transport/tcp/congestion.h"
@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kHandshakeMax{5'000};
 constexpr int kPauseMs = 50;
+constexpr std::chrono::milliseconds kLookUpMax{10'000};  // of this member's own address
 
 Status listen_error(const std::string& address, const char* why) {
   return {Code::kInvalidArgument, "data.spread.address: cannot listen on " + address + " (" + why +
@@ -48,23 +49,18 @@ Result<PeerListener> PeerListener::open(const std::string& address) {
   }
   const std::string& text = address;
   PHUB_ASSIGN_OR_RETURN(const Address parsed, parse_address(text));
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(parsed.port);
-  const int error = ::getaddrinfo(parsed.host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return listen_error(text, ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-  UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto found = client::resolve(parsed.host, parsed.port, kLookUpMax);
+  if (!found) return listen_error(text, found.error().message().c_str());
+  const client::SocketAddress& own = found->front();
+  UniqueFd socket(::socket(own.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno_status("a socket for data.spread", Code::kResourceExhausted);
   const auto congestion = transport::CongestionControl::parse("auto");
   if (congestion) congestion->prepare(socket.get());
   sockaddr_storage bound = {};
   socklen_t length = sizeof(bound);
   auto* const any = reinterpret_cast<sockaddr*>(&bound);
-  if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0 || ::getsockname(socket.get(), any, &length) != 0) {
+  if (::bind(socket.get(), own.get(), own.bytes) != 0 || ::listen(socket.get(), SOMAXCONN) != 0 ||
+      ::getsockname(socket.get(), any, &length) != 0) {
     return listen_error(text, std::strerror(errno));
   }
   const std::uint16_t number = bound.ss_family == AF_INET6
