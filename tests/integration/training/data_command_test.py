@@ -93,6 +93,16 @@ class DataCommand(ImageFolder):
         table = self.worker("data", "bench", self.config(more="mixup: 0.4"), "--seconds", "0.01").stdout
         self.assertIn("IMAGES/S", table)
 
+    def test_memory_for_a_training_need_not_be_there_to_look_at_its_images(self):
+        plain = self.worker("data", "show", self.config(), "--out", "plain.png").stdout
+        for more in ("cache { memory_mib: 1000000000 }", "spread { memory_mib: 1000000000 }"):
+            shown = self.worker("data", "show", self.config(more=more), "--out", "sheet.png").stdout
+            self.assertEqual(shown.splitlines()[:4], plain.splitlines()[:4])
+            done = self.worker("data", "bench", self.config(more=more), "--seconds", "0.01", "--json")
+            self.assertTrue(all(row["images_per_second"] > 0 for row in json.loads(done.stdout)["stages"]))
+        done = self.worker("train", self.config(more="cache { memory_mib: 1000000000 }"), status=1)
+        self.assertIn("data.cache.memory_mib", done.stderr)
+
     def test_wrong_input_is_refused_by_name(self):
         for config, text in (
                 (dict(path="nothing", status=1), "nothing"),

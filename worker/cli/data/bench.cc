@@ -42,7 +42,8 @@ Rows, in images a second:
               data.cache.memory_mib each image is decoded once, and then only cut and resized
   batch       the same, then moves, mixes (data.mixup) and normalises
   N threads   batches as training gets them
-With data.cache the first rows fill the cache, so run it twice. data.spread is left out.
+With data.cache the first rows fill the cache, so run it twice. It takes no more memory than is
+free, and holds it until the end. data.spread is left out.
 Input is the bound of a training whose images/s reach the last row's: give it more data.threads,
 smaller images, or format "packed".
 
@@ -188,7 +189,7 @@ void print(const std::vector<Rate>& rates, bool json) {
 }
 
 Status bench(const DataBenchArguments& arguments, const WorkerConfig& config) {
-  PHUB_ASSIGN_OR_RETURN(const TrainingImages images, open_training_images(config));
+  PHUB_ASSIGN_OR_RETURN(const TrainingImages images, open_training_images(config, true));
   PHUB_RETURN_IF_ERROR(
       data::TrainingOrder::check(images.sets.train->images(), training_order(images.options)));
   Bench bench(arguments, images);

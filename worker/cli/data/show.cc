@@ -104,7 +104,7 @@ void print_classes(const data::ImageSets& sets) {
 }
 
 Status show(const ShowArguments& arguments, const WorkerConfig& config) {
-  PHUB_ASSIGN_OR_RETURN(const TrainingImages images, open_training_images(config));
+  PHUB_ASSIGN_OR_RETURN(const TrainingImages images, open_training_images(config, false));
   const data::Images& set = arguments.test ? *images.sets.test : *images.sets.train;
   data::TrainingOptions options = training_order(images.options);
   options.start.used = arguments.epoch * images.sets.train->images();

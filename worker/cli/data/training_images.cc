@@ -8,12 +8,14 @@
 
 namespace phub {
 
-Result<TrainingImages> open_training_images(const WorkerConfig& config) {
+Result<TrainingImages> open_training_images(const WorkerConfig& config, bool keeps_decoded) {
   auto network = network_of(config.model());
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
   TrainingImages images{.options = session_of(config, std::move(*network), false), .sets = {}};
   images.options.note = print_note;
+  images.options.data.cache.keeps_decoded = keeps_decoded;
+  images.options.data.cache.takes_what_is_free = true;
   PHUB_ASSIGN_OR_RETURN(images.sets, train::load_data(images.options, graph));
   PHUB_RETURN_IF_ERROR(train::check_fit(images.options, graph, images.sets.train->facts()));
   return images;

@@ -17,8 +17,9 @@ struct TrainingImages {
 };
 
 // Errors: those of the configuration and of its data, kInvalidArgument where the network does not
-// take the images.
-Result<TrainingImages> open_training_images(const WorkerConfig& config);
+// take the images. The host need not have all of data.cache.memory_mib: decoded images take what is
+// free of it, or nothing without `keeps_decoded`. Nothing is held for data.spread.
+Result<TrainingImages> open_training_images(const WorkerConfig& config, bool keeps_decoded);
 
 // Worker 0's batches of the training.
 data::TrainingOptions training_order(const train::SessionOptions& options);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "worker/data/cache/cached_set.h"
@@ -14,16 +15,19 @@ namespace {
 constexpr const char* kDiskField = "data.cache.path";
 constexpr const char* kMemoryField = "data.cache.memory_mib";
 
-// tmpfs takes what is written until the host has no memory: what is promised must be there.
-Status check_shared_memory(const std::filesystem::path& folder, std::uint64_t wanted) {
+// What may be written there. tmpfs takes it until the host has no memory: what is promised must be
+// there.
+Result<std::uint64_t> shared_memory_of(const std::filesystem::path& folder,
+                                       const CacheOptions& options) {
+  const std::uint64_t wanted = options.memory_bytes;
   struct statvfs found {};
   if (::statvfs(folder.c_str(), &found) != 0) return errno_status("statvfs of " + folder.native());
   const std::uint64_t free = std::uint64_t{found.f_bavail} * found.f_frsize + bytes_in(folder);
-  if (free >= wanted) return {};
-  return {Code::kResourceExhausted,
-          fmt::format("{}: {} MiB, and {} has {} MiB for it: lower it, or give the host or the "
-                      "container more shared memory (docker run --shm-size)",
-                      kMemoryField, wanted >> 20U, folder.native(), free >> 20U)};
+  if (free >= wanted || options.takes_what_is_free) return std::min(free, wanted);
+  return Status(Code::kResourceExhausted,
+                fmt::format("{}: {} MiB, and {} has {} MiB for it: lower it, or give the host or "
+                            "the container more shared memory (docker run --shm-size)",
+                            kMemoryField, wanted >> 20U, folder.native(), free >> 20U));
 }
 
 Result<std::unique_ptr<SampleStore>> store_on_disk(const StoreSubject& subject,
@@ -89,17 +93,14 @@ Result<std::unique_ptr<SampleStore>> decoded_store(const SampleSet& set,
   const std::filesystem::path folder = memory_folder();
   const Status made = make_folder(folder, true);
   if (!made.ok()) return made.with_context(kMemoryField);
-  PHUB_RETURN_IF_ERROR(check_shared_memory(folder, options.memory_bytes));
-  auto store =
-      SampleStore::open({.samples = set.samples(),
-                         .number = set.fingerprint(),
-                         .content = fmt::format("decoded-{}-{}", channels, options.decoded_side),
-                         .about = about},
-                        {.folder = folder,
-                         .bytes_max = options.memory_bytes,
-                         .field = kMemoryField,
-                         .is_temporary = true},
-                        std::move(note));
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes_max, shared_memory_of(folder, options));
+  auto store = SampleStore::open(
+      {.samples = set.samples(),
+       .number = set.fingerprint(),
+       .content = fmt::format("decoded-{}-{}", channels, options.decoded_side),
+       .about = about},
+      {.folder = folder, .bytes_max = bytes_max, .field = kMemoryField, .is_temporary = true},
+      std::move(note));
   if (!store) return store.error().with_context(kMemoryField);
   return store;
 }

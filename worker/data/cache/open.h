@@ -14,11 +14,12 @@
 namespace phub::data::cache {
 
 struct CacheOptions {
-  std::filesystem::path path{};    // of copies on a disk; empty: none
-  std::uint64_t disk_bytes = 0;    // of all sets there
-  std::uint64_t memory_bytes = 0;  // of all decoded images on this host; 0: none are kept
-  bool keeps_decoded = true;       // false: images are decoded as if they were kept
-  std::uint32_t decoded_side = 0;  // see DecodedImages; 0: whole images
+  std::filesystem::path path{};     // of copies on a disk; empty: none
+  std::uint64_t disk_bytes = 0;     // of all sets there
+  std::uint64_t memory_bytes = 0;   // of all decoded images on this host; 0: none are kept
+  bool keeps_decoded = true;        // false: images are decoded as if they were kept
+  bool takes_what_is_free = false;  // where the host has less memory than memory_bytes
+  std::uint32_t decoded_side = 0;   // see DecodedImages; 0: whole images
 };
 
 // `set`, or the set with copies on the disk. `about` says for people which set it is. Errors: those
@@ -32,7 +33,7 @@ OpenIndexStore kept_indexes(const CacheOptions& options, const std::string& abou
                             SampleStore::Note note);
 
 // Where decoded images of `set` are kept; null: nowhere. Errors: also kResourceExhausted, with the
-// figures, where the host has less shared memory left.
+// figures, where the host has less shared memory left and it may not take less.
 Result<std::unique_ptr<SampleStore>> decoded_store(const SampleSet& set,
                                                    const CacheOptions& options,
                                                    std::uint32_t channels, const std::string& about,
