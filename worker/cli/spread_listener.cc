@@ -14,7 +14,8 @@
 namespace phub {
 namespace {
 
-// All workers reach a server on a loopback address, so they are on this host.
+// Where the server has a loopback address, the workers are on this host. Of one that is not, the
+// links' notes name the cure.
 std::string address_of(const WorkerConfig& config) {
   const std::string& own = config.data().spread().address();
   if (!own.empty()) return own;
@@ -28,6 +29,21 @@ std::string address_of(const WorkerConfig& config) {
 std::string host_of(const WorkerConfig& config) {
   const auto own = parse_address(config.data().spread().address());
   return own && own->host != "0.0.0.0" && own->host != "::" ? own->host : "";
+}
+
+// How many workers will hold the set together: those of this worker's rack. 0: nobody can know
+// before the server has chosen the rack's place for it.
+std::uint32_t members_of(const WorkerConfig& config) {
+  if (config.racks().empty()) return config.workers();
+  std::int64_t first = 0;
+  std::uint32_t members = config.racks(0).workers();
+  for (const JobRackConfig& rack : config.racks()) {
+    const std::int64_t end = first + rack.workers();
+    if (config.worker_index() >= first && config.worker_index() < end) return rack.workers();
+    if (rack.workers() != members) members = 0;
+    first = end;
+  }
+  return members;
 }
 
 Status check_encryption(const WorkerConfig& config, const client::PeerGroup& group) {
@@ -49,6 +65,7 @@ Result<PeerAddress> listen_for_peers(const WorkerConfig& config, train::SessionO
   options.data.spread.memory_bytes = config.data().spread().memory_mib() * kMiB;
   if (config.servers_size() == 0 || config.workers() == 1) return PeerAddress{};
   options.data.spread.connect = {};  // with the listener of a session before
+  options.data.spread.members = members_of(config);
   PHUB_ASSIGN_OR_RETURN(data::PeerListener opened, data::PeerListener::open(address_of(config)));
   const std::uint16_t port = opened.port();
   const auto listener = std::make_shared<data::PeerListener>(std::move(opened));

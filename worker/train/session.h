@@ -33,6 +33,7 @@ namespace phub::train {
 // The workers hold the training set together.
 struct SpreadChoice {
   std::uint64_t memory_bytes = 0;   // 0: they do not
+  std::uint32_t members = 1;        // workers that do, of one rack; 0: not known before they join
   data::ConnectPeers connect = {};  // empty: one worker, which has a cache
 };
 

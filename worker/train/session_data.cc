@@ -15,6 +15,7 @@
 #include "worker/data/encoded/encoded_images.h"
 #include "worker/data/encoded/open_set.h"
 #include "worker/data/formats/source_file.h"
+#include "worker/data/spread/memory_share.h"
 
 namespace phub::train {
 namespace {
@@ -176,11 +177,15 @@ Status check_side(const SessionOptions& options, const data::ImageFacts& facts) 
 Result<std::unique_ptr<data::SampleSet>> spread_over(
     const SessionOptions& options, std::unique_ptr<data::SampleSet> set,
     const std::function<void(std::string_view)>& note, data::SpreadSet** spread) {
+  const std::uint32_t readers = std::max(1U, options.data.feed.threads);
+  // Whether links encrypt is known when the job is joined: then they need more.
+  constexpr bool kEncrypts = false;
   PHUB_ASSIGN_OR_RETURN(
       auto made,
       data::SpreadSet::create(std::move(set), {.memory_bytes = options.data.spread.memory_bytes,
-                                               .members = options.workers,
-                                               .readers = std::max(1U, options.data.feed.threads),
+                                               .members = options.data.spread.members,
+                                               .readers = readers,
+                                               .link_bytes = data::link_bytes(readers, kEncrypts),
                                                .note = note}));
   *spread = made.get();
   return std::unique_ptr<data::SampleSet>(std::move(made));

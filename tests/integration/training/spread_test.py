@@ -197,6 +197,17 @@ class Spread(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(said, done.stderr)
 
+    def test_memory_that_links_would_take_is_refused_before_the_job_is_joined(self):
+        config = self.config("many", "spread { memory_mib: 1 }")
+        config.write_text(config.read_text().replace("workers: 3", "workers: 900").replace("batch: 5", "batch: 1"))
+        # Nobody is at that address, so whoever wants to join waits.
+        for more in ((), ("--racks", "a:450,b:450"), ("--racks", "a:10,b:890", "--index", "10")):
+            done = subprocess.run([processes.BIN / "phub-worker", "train", config, "--server", "127.0.0.1:1", *more],
+                                  cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("data.spread.memory_mib: 1 leaves nothing for samples", done.stderr)
+            self.assertRegex(done.stderr, r"links to (899|449|889) workers")
+
     def test_a_worker_without_it_is_named(self):
         server = self.server()
         with_it, without = self.config("with", "spread { memory_mib: 4 }"), self.config("without")

@@ -90,6 +90,14 @@ std::vector<UsableCpu> beside_servers(std::span<const UsableCpu> usable, std::ui
   return left;
 }
 
+// Each thread waits for one sample of another worker at a time. Eight of them keep a link busy
+// (worker/data/spread/README.md).
+std::uint32_t least_feed_threads(const WorkerConfig& config) {
+  constexpr std::uint32_t kToOtherWorkers = 8;
+  const bool has_others = config.servers_size() > 0 && config.workers() != 1;
+  return config.data().has_spread() && has_others ? kToOtherWorkers : 1;
+}
+
 }  // namespace
 
 std::uint32_t threads_of(const WorkerConfig& config) {
@@ -115,7 +123,7 @@ std::uint32_t feed_threads_of(const WorkerConfig& config, std::uint32_t cpus,
   if (!is_encoded(kDataFormatWords.parse(config.data().format()).value())) return 0;
   const std::uint32_t share = share_of(config, cpus, local_workers);
   const std::uint32_t compute = compute_threads_of(config, cpus, local_workers);
-  return share > compute ? share - compute : 1;
+  return std::max(least_feed_threads(config), share > compute ? share - compute : 0);
 }
 
 std::vector<std::uint32_t> feed_cpus_of(const WorkerConfig& config) {

@@ -22,7 +22,8 @@ std::uint32_t threads_of(const WorkerConfig& config, std::uint32_t cpus,
                          std::uint32_t local_workers);
 
 // data.threads, or where that is 0: for encoded images what compute leaves of this process's share
-// of the CPUs, at least one; for images in memory none.
+// of the CPUs, at least one, or eight where other workers are asked for images; for images in
+// memory none.
 std::uint32_t feed_threads_of(const WorkerConfig& config);
 std::uint32_t feed_threads_of(const WorkerConfig& config, std::uint32_t cpus,
                               std::uint32_t local_workers);

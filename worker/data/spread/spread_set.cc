@@ -28,11 +28,14 @@ std::uint64_t receipt_hash(std::uint64_t sample, std::span<const std::uint8_t> b
 
 Result<std::unique_ptr<SpreadSet>> SpreadSet::create(std::unique_ptr<SampleSet> source,
                                                      const SpreadOptions& options) {
-  PHUB_RETURN_IF_ERROR(share_memory({.bytes = options.memory_bytes,
-                                     .samples = source->samples(),
-                                     .members = std::max(1U, options.members),
-                                     .readers = std::max(1U, options.readers)})
-                           .error());
+  if (options.members > 0) {
+    PHUB_RETURN_IF_ERROR(share_memory({.bytes = options.memory_bytes,
+                                       .samples = source->samples(),
+                                       .members = options.members,
+                                       .readers = std::max(1U, options.readers),
+                                       .link_bytes = options.link_bytes})
+                             .error());
+  }
   return std::unique_ptr<SpreadSet>(new SpreadSet(std::move(source), options));
 }
 

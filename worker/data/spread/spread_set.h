@@ -26,8 +26,9 @@ namespace phub::data {
 
 struct SpreadOptions {
   std::uint64_t memory_bytes = 0;
-  std::uint32_t members = 1;  // as far as it is known before the job is joined
-  std::uint32_t readers = 1;  // threads that read at the same time
+  std::uint32_t members = 1;                        // before the job is joined; 0: not known yet
+  std::uint32_t readers = 1;                        // threads that read at the same time
+  std::uint64_t link_bytes = 0;                     // of the links to another member, at least
   std::function<void(std::string_view)> note = {};  // by any thread, one at a time; may be empty
 };
 
@@ -51,7 +52,7 @@ class SpreadSet final : public SampleSet {
   using MakeLinks = std::function<Result<std::unique_ptr<PeerLinks>>(Holder& holder,
                                                                      std::uint32_t largest_bytes)>;
 
-  // Errors: kInvalidArgument, the memory does not do.
+  // Errors: kInvalidArgument, the memory does not do for as many members as are known.
   static Result<std::unique_ptr<SpreadSet>> create(std::unique_ptr<SampleSet> source,
                                                    const SpreadOptions& options);
   ~SpreadSet() override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/connect/data_connection.h"
+#include "common/rpc/credentials_folder.h"
 
 namespace phub::data {
 
@@ -32,6 +33,14 @@ const char* words_of(Loss loss) {
     default:
       return "its connection failed";
   }
+}
+
+// A worker that joins over its host's loopback address says that address to others, who may be on
+// other hosts.
+std::string cure_of(const std::string& own_host, const std::string& host) {
+  if (!is_loopback(host) || is_loopback(own_host)) return "";
+  return "; it has joined over a loopback address, which other hosts do not reach: give it the "
+         "server's address in the network, or a data.spread.address that the others reach";
 }
 
 std::uint32_t connections_of(const client::PeerGroup& group) {
@@ -134,7 +143,10 @@ void TcpLinks::call(std::uint32_t member, Clock::time_point end) {
   place.encrypts_data = group_.encrypts;
   auto stream =
       client::open_tcp({.joined = &place, .core = member, .timeout = left, .stream = readers_});
-  if (!stream) return requests_.mark_gone(member, stream.error().message());
+  if (!stream) {
+    const std::string cure = cure_of(group_.peers[group_.own].host, place.host);
+    return requests_.mark_gone(member, stream.error().message() + cure);
+  }
   const auto shared = std::make_shared<transport::TcpStream>(std::move(*stream));
   give([this, member, shared] { add(member, Connection::Use::kRequests, std::move(*shared)); });
 }

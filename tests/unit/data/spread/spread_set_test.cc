@@ -210,6 +210,21 @@ TEST_CASE("A damaged sample is the source's error at every member, and nobody wa
   }
 }
 
+TEST_CASE("Memory that links to all members would take is refused before the job is joined") {
+  Store store(kSamples);
+  SpreadOptions options{.memory_bytes = 1U << 20U, .members = 900, .readers = 8};
+  CHECK(SpreadSet::create(std::make_unique<StoredSet>(store), options));
+  options.link_bytes = link_bytes(8, false);
+  const auto refused = SpreadSet::create(std::make_unique<StoredSet>(store), options);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.error().message(), Catch::StartsWith("data.spread.memory_mib: 1 leaves") &&
+                                            Catch::Contains("links to 899 workers"));
+  // Nobody knows how many they are.
+  options.members = 0;
+  CHECK(SpreadSet::create(std::make_unique<StoredSet>(store), options));
+}
+
 TEST_CASE("Memory is shared out with figures, and too little is refused with a cure that holds") {
   const std::uint32_t members = GENERATE(1U, 2U, 16U);
   MemoryNeeds needs{.bytes = 1U << 20U,

@@ -74,7 +74,24 @@ TEST_CASE("A member that nobody can reach counts as gone") {
   REQUIRE(set->read(1, buffer));
   CHECK(set->counts().source == 1);
   REQUIRE(notes.all().size() == 1);
-  CHECK_THAT(notes.all()[0], Contains("Connection refused"));
+  CHECK_THAT(notes.all()[0], Contains("Connection refused") && !Contains("loopback"));
+}
+
+TEST_CASE("A member that has joined over its own host's loopback address is named with the cure") {
+  std::vector<PeerListener> listeners;
+  for (int i = 0; i < 2; ++i) listeners.push_back(listen_here());
+  auto groups = groups_of(listeners, false);
+  groups[0].peers[0].host = "192.0.2.1";  // of another host; nobody connects there here
+  listeners[1].close();
+  Store store(kSamples);
+  Notes notes;
+  const auto set = begin_member(store, groups[0], std::move(listeners[0]), notes);
+  std::vector<std::uint8_t> buffer;
+  REQUIRE(set->read(1, buffer));
+  REQUIRE(notes.all().size() == 1);
+  CHECK_THAT(notes.all()[0], Contains("worker 1 (127.0.0.1 port ") &&
+                                 Contains("joined over a loopback address") &&
+                                 Contains("data.spread.address"));
 }
 
 }  // namespace
