@@ -20,9 +20,9 @@ while all of them send and receive. For each number of workers, N, it then measu
 The first two have the bars 0.9 to 1.1, and hidden has the bar 0.95. Blocks have both trainings in
 turn. Figures are medians, with the smallest and the largest.
 
-It needs root for the namespaces, and two CPUs that nobody else uses. All workers share the CPUs, so
-links are slow here: what workers do for the network must be small against their compute. The
-default takes about six minutes.
+It needs root for the namespaces, and two CPUs that nobody else uses. Each worker has one CPU, which it
+shares with others. So links are slow here: what workers do for the network must be small against their
+compute. The default takes about six minutes.
 
     bench/compare_spread.py --workers 3 --images 96 --blocks 1 --json
 
@@ -216,7 +216,7 @@ class Training:
         part = arguments.images * image_bytes / links.workers
         answers = 8 * arguments.threads * image_bytes * 1.1  # an eighth is for answers, one a thread
         self.spread = f"spread {{ memory_mib: {int((part * 1.1 + answers) / MIB) + 2} }}"
-        self.runs = 0
+        self.runs, self.cpus = 0, sorted(os.sched_getaffinity(0))
 
     def run(self, network, is_spread, batch, epochs, steps=0):
         self.runs += 1
@@ -226,8 +226,9 @@ class Training:
             ahead=self.arguments.batches_ahead, spread=self.spread if is_spread else "", epochs=epochs, steps=steps))
         before = self.links.received()
         workers = [subprocess.Popen(
-            [*self.links.inside(index), self.arguments.bin / "phub-worker", "train", f"{name}.textproto", "--server",
-             f"{SERVER}:7077", "--index", str(index), "--metrics", f"{name}-{index}.jsonl"],
+            [*self.links.inside(index), "taskset", "-c", str(self.cpus[index % len(self.cpus)]),
+             self.arguments.bin / "phub-worker", "train", f"{name}.textproto", "--server", f"{SERVER}:7077", "--index",
+             str(index), "--metrics", f"{name}-{index}.jsonl"],
             cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             for index in range(self.links.workers)]
         said = [worker.communicate(timeout=DEADLINE)[1] for worker in workers]
@@ -276,10 +277,13 @@ def of_link(arguments, training, image_bytes, rate):
             "exchange_bytes_share": other / received, "epoch_seconds": travels / workers / rate}
 
 
+WAITS = ("seconds", "input_seconds", "exchange_seconds")
+
+
 def step_of(lines):
-    """A step's seconds: the median of the middle ones, and what of it waits for samples."""
+    """A step's seconds, and what of it waits for samples and for parameters: medians of the middle ones."""
     steps = of_kind(lines, "step")[0][4:-2]
-    return tuple(statistics.median(line[name] for line in steps) for name in ("seconds", "input_seconds"))
+    return tuple(statistics.median(line[name] for line in steps) for name in WAITS)
 
 
 def of_hiding(arguments, training, image_bytes, efficiency):
@@ -290,17 +294,17 @@ def of_hiding(arguments, training, image_bytes, efficiency):
 
     def step(is_spread):
         return step_of(training.run("busy", is_spread, batch, epochs, arguments.steps)[1])
-    alone, _ = step(False)
+    alone = step(False)[0]
     bits = 8 * travels / (alone / 2) / efficiency
     links.shape(bits)
     rate = links.rate(arguments.link_seconds)
-    figures = {"hidden": [], "step_seconds": [], "alone_seconds": [], "input_seconds": []}
+    figures = {name: [] for name in ("hidden", *WAITS, *(f"alone_{name}" for name in WAITS))}
     for _ in range(arguments.blocks):
-        alone, _ = step(False)
-        together, waits = step(True)
-        figures["hidden"].append(1 - (together - alone) / (travels / rate))
-        for name, seconds in (("step_seconds", together), ("alone_seconds", alone), ("input_seconds", waits)):
-            figures[name].append(seconds)
+        alone, together = step(False), step(True)
+        figures["hidden"].append(1 - (together[0] - alone[0]) / (travels / rate))
+        for number, name in enumerate(WAITS):
+            figures[f"alone_{name}"].append(alone[number])
+            figures[name].append(together[number])
     return {**{name: spread(values) for name, values in figures.items()}, "link_bytes_per_second": rate,
             "samples_seconds": travels / rate}
 
@@ -325,13 +329,12 @@ def print_table(rows):
     print(f"{'workers':>7} {'figure':>8} {'median':>8}  {'[smallest .. largest]':<24} of")
     for row in rows:
         hiding = row["hiding"]
-        megabytes = row["link_bytes_per_second"] / 1e6
+        waits = ", ".join(f"{words} {1e3 * hiding[name]['median']:.1f}, {1e3 * hiding['alone_' + name]['median']:.1f}"
+                          for words, name in zip(("step", "wait for samples", "for parameters"), WAITS))
         notes = {"bytes": f"{row['image_bytes']} bytes an image; the exchange is {row['exchange_bytes_share']:.1%} of all",
-                 "time": f"{row['epoch_seconds']:.2f} s an epoch at {megabytes:.2f} MB/s",
-                 "hidden": f"{hiding['samples_seconds'] * 1e3:.0f} ms of samples at "
-                           f"{hiding['link_bytes_per_second'] / 1e6:.2f} MB/s; steps {hiding['step_seconds']['median'] * 1e3:.1f}, "
-                           f"without {hiding['alone_seconds']['median'] * 1e3:.1f} ms; "
-                           f"{hiding['input_seconds']['median'] * 1e3:.1f} ms wait for samples"}
+                 "time": f"{row['epoch_seconds']:.2f} s an epoch at {row['link_bytes_per_second'] / 1e6:.2f} MB/s",
+                 "hidden": f"{1e3 * hiding['samples_seconds']:.0f} ms at {hiding['link_bytes_per_second'] / 1e6:.2f} MB/s; "
+                           f"ms with, without: {waits}"}
         for name, each in (("bytes", row["bytes"]), ("time", row["time"]), ("hidden", hiding["hidden"])):
             area = f"[{each['min']:.3f} .. {each['max']:.3f}]"
             print(f"{row['workers']:>7} {name:>8} {each['median']:8.3f}  {area:<24} {notes[name]}")
@@ -346,10 +349,10 @@ def parse():
     parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=16, help="of a worker, in the network without work")
-    parser.add_argument("--threads", type=int, default=16, help="data.threads")
-    parser.add_argument("--batches-ahead", type=int, default=4, help="data.batches_ahead")
-    parser.add_argument("--busy-batch", type=int, default=4, help="of a worker, in the network with work")
-    parser.add_argument("--steps", type=int, default=30, help="of the network with work")
+    parser.add_argument("--threads", type=int, default=8, help="data.threads")
+    parser.add_argument("--batches-ahead", type=int, default=2, help="data.batches_ahead")
+    parser.add_argument("--busy-batch", type=int, default=8, help="of a worker, in the network with work")
+    parser.add_argument("--steps", type=int, default=24, help="of the network with work")
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--link-seconds", type=float, default=4)
     parser.add_argument("--json", action="store_true")

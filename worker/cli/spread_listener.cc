@@ -66,6 +66,7 @@ Result<PeerAddress> listen_for_peers(const WorkerConfig& config, train::SessionO
   if (config.servers_size() == 0 || config.workers() == 1) return PeerAddress{};
   options.data.spread.connect = {};  // with the listener of a session before
   options.data.spread.members = members_of(config);
+  options.data.feed.yields = true;
   PHUB_ASSIGN_OR_RETURN(data::PeerListener opened, data::PeerListener::open(address_of(config)));
   const std::uint16_t port = opened.port();
   const auto listener = std::make_shared<data::PeerListener>(std::move(opened));

@@ -9,6 +9,7 @@ BatchLoading::BatchLoading(const data::Images& images, const data::BatchOrder& o
                            const FeedOptions& options, nn::Executor& executor)
     : executor_(executor),
       facts_(images.facts()),
+      yields_(options.yields),
       feeder_(images, order,
               {.form = executor.byte_input() == nullptr ? data::Form::kNumbers : data::Form::kBytes,
                .threads = options.threads,

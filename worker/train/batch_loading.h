@@ -17,8 +17,9 @@ namespace phub::train {
 
 // How batches are made ahead.
 struct FeedOptions {
-  std::uint32_t threads = 0;              // 0: none; a batch is made when it is asked for
-  std::uint32_t ahead = 2;                // batches
+  std::uint32_t threads = 0;  // 0: none; a batch is made when it is asked for
+  std::uint32_t ahead = 2;    // batches
+  bool yields = false;  // batches come over the exchange's links, and begin when those are free
   std::uint64_t end = ~std::uint64_t{0};  // no batch from this one on is made ahead
   std::vector<std::uint32_t> cpus = {};   // where the threads run; empty: anywhere
 };
@@ -37,6 +38,13 @@ class BatchLoading {
   Status begin_ahead(std::uint64_t index);
   // Sends it to the device if it is made and not yet sent. Cheap: for backward's hooks.
   Status send_ahead();
+  // Where batches yield: no further batch is begun until go_on. Cheap.
+  void hold() {
+    if (yields_) feeder_.hold();
+  }
+  void go_on() {
+    if (yields_) feeder_.go_on();
+  }
   // The executor is about to be loaded by others.
   void forget_ahead();
 
@@ -62,6 +70,7 @@ class BatchLoading {
 
   nn::Executor& executor_;
   const data::ImageFacts& facts_;
+  const bool yields_;
   data::Feeder feeder_;
   data::Batch batch_;
   std::vector<nn::ImageMove> moves_;

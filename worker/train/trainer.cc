@@ -175,6 +175,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   hooks.begin_batch(part == 0, is_last, report);
   const std::uint64_t of_all = index * options_.accumulate + part;
   const auto start = Clock::now();
+  batches_.hold();
   PHUB_RETURN_IF_ERROR(batches_.load(of_all));
   if (parts_.deliveries != nullptr) parts_.deliveries->add(of_all, batches_.receipts());
   report.input_seconds += seconds_since(start);
@@ -185,6 +186,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
                       of_all);
   parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
+  batches_.go_on();  // the last step's replies have come
   PHUB_RETURN_IF_ERROR(take_verdict());
   report.loss_scale = scaler_.scale();
   report.skipped_steps = skipped_steps_;

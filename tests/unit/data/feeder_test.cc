@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <random>
 #include <string>
@@ -131,7 +133,15 @@ class Damaged : public Images {
     return std::make_unique<Reader>(*this, whole_->reader());
   }
   void mend() { is_mended_ = true; }
-  std::uint64_t last_read() const { return last_read_; }  // the last image of all
+  std::uint64_t last_read() const {  // the last image of all
+    const std::lock_guard lock(mutex_);
+    return last_read_;
+  }
+  // False: it has not been read in a minute.
+  bool wait_for(std::uint64_t image) const {
+    std::unique_lock lock(mutex_);
+    return read_.wait_for(lock, std::chrono::minutes(1), [&] { return last_read_ >= image; });
+  }
 
   static constexpr std::uint64_t kDamaged = 13;
 
@@ -141,8 +151,11 @@ class Damaged : public Images {
     Reader(const Damaged& set, std::unique_ptr<ImageReader> whole)
         : set_(set), whole_(std::move(whole)) {}
     Result<Image> read(std::uint64_t image, CounterRandom* random) override {
-      std::uint64_t last = set_.last_read_;
-      while (last < image && !set_.last_read_.compare_exchange_weak(last, image)) continue;
+      {
+        const std::lock_guard lock(set_.mutex_);
+        set_.last_read_ = std::max(set_.last_read_, image);
+        set_.read_.notify_all();
+      }
       if (image == kDamaged && !set_.is_mended_) {
         return Status(Code::kDataLoss, "image 13 is damaged");
       }
@@ -156,7 +169,9 @@ class Damaged : public Images {
 
   std::unique_ptr<Images> whole_;
   std::atomic<bool> is_mended_ = false;
-  mutable std::atomic<std::uint64_t> last_read_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable read_;
+  mutable std::uint64_t last_read_ = 0;
 };
 
 TEST_CASE("An image that cannot be read is its batch's error, and the next try may succeed") {
@@ -196,6 +211,34 @@ TEST_CASE("From the end on batches are made when they are asked for, and not bef
   REQUIRE(feeder.load(1, batch).ok());
   REQUIRE(feeder.load(2, batch).ok());
   CHECK(images.last_read() == 14);
+}
+
+TEST_CASE("A feeder that is held begins no other batch, until it may go on or one is asked for") {
+  Damaged images(images_of(dataset()));
+  images.mend();
+  const EvaluationOrder in_order(kImages, 5);
+  const std::uint32_t threads = GENERATE(1U, 3U);
+  const bool is_let_go = GENERATE(false, true);
+  Batch batch;
+  {
+    Feeder feeder(images, in_order, {.threads = threads, .ahead = 2});
+    REQUIRE(feeder.load(0, batch).ok());
+    feeder.hold();  // the ring has room for batches 1 and 2
+    REQUIRE(feeder.load(1, batch).ok());
+    REQUIRE(feeder.load(2, batch).ok());
+  }
+  CHECK(images.last_read() == 14);
+  Feeder feeder(images, in_order, {.threads = threads, .ahead = 2});
+  REQUIRE(feeder.load(0, batch).ok());
+  feeder.hold();
+  REQUIRE(feeder.load(1, batch).ok());
+  if (is_let_go) {
+    feeder.go_on();
+    CHECK(images.wait_for(15));
+    return;
+  }
+  REQUIRE(feeder.load(2, batch).ok());
+  REQUIRE(feeder.load(3, batch).ok());
 }
 
 TEST_CASE("A feeder that nobody asks ends, and one that is asked once does") {

@@ -51,6 +51,7 @@ Status Feeder::load(std::uint64_t index, Batch& batch) {
   if (threads_.empty() || index >= end_) return load_here(index, batch);
   std::unique_lock lock(mutex_);
   if (is_paused_ || index != first_) start_at(index, lock);
+  if (index >= held_end_) open();
   Entry& wanted = entry(index);
   made_.wait(lock, [&] { return next_.index > index && wanted.missing == 0; });
   Status status = std::exchange(wanted.status, {});
@@ -63,6 +64,22 @@ Status Feeder::load(std::uint64_t index, Batch& batch) {
   lock.unlock();
   work_.notify_all();
   return status;
+}
+
+void Feeder::hold() {
+  const std::lock_guard lock(mutex_);
+  held_end_ = first_ + ring_.size();
+}
+
+void Feeder::go_on() {
+  const std::lock_guard lock(mutex_);
+  open();
+}
+
+// REQUIRES: the mutex.
+void Feeder::open() {
+  held_end_ = kNone;
+  work_.notify_all();
 }
 
 Status Feeder::load_here(std::uint64_t index, Batch& batch) {
@@ -97,11 +114,11 @@ void Feeder::start_at(std::uint64_t index, std::unique_lock<std::mutex>& lock) {
   next_ = {.index = index};
   for (Entry& each : ring_) each.status = {};
   is_paused_ = false;
-  work_.notify_all();
+  open();
 }
 
 bool Feeder::has_part() const {
-  return !is_paused_ && next_.index < first_ + ring_.size() && next_.index < end_;
+  return !is_paused_ && next_.index < std::min({first_ + ring_.size(), held_end_, end_});
 }
 
 // REQUIRES: has_part.

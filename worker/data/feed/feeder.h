@@ -2,7 +2,8 @@
 //
 // Each thread makes a few images at a time of the earliest batch that is not complete. At most
 // `ahead` batches are kept, so memory is bounded. Without threads a batch is made when it is asked
-// for. Owned and called by one thread; the set and the order outlive the feeder.
+// for. Owned by one thread, which calls it; another thread may `load` for it while it holds the
+// feeder or lets it go on. The set and the order outlive the feeder.
 #pragma once
 
 #include <condition_variable>
@@ -36,10 +37,16 @@ class Feeder {
   // the readers', each once; the batch is then made anew when it is asked for again.
   Status load(std::uint64_t index, Batch& batch);
 
+  // From now on no batch is begun that the ring has no room for now, until `go_on`, or until a load
+  // asks for one.
+  void hold();
+  void go_on();
+
   Form form() const { return maker_.form(); }
   const Images& images() const { return maker_.images(); }
 
  private:
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   struct Entry {
     Batch batch{};
     std::uint32_t missing = 0;  // images
@@ -56,6 +63,7 @@ class Feeder {
   Part next_part();
   bool has_part() const;
   void start_at(std::uint64_t index, std::unique_lock<std::mutex>& lock);
+  void open();
   Entry& entry(std::uint64_t index) { return ring_[index % ring_.size()]; }
   static void hand_over(Batch& from, Batch& to);
 
@@ -66,9 +74,10 @@ class Feeder {
   std::mutex mutex_;
   std::condition_variable work_, made_;
   std::vector<Entry> ring_;
-  std::uint64_t first_ = 0;  // the earliest batch that is kept
-  Part next_{};              // the first image that no thread has taken
-  std::uint32_t busy_ = 0;   // threads that make images
+  std::uint64_t first_ = 0;         // the earliest batch that is kept
+  std::uint64_t held_end_ = kNone;  // no batch from this one on is begun
+  Part next_{};                     // the first image that no thread has taken
+  std::uint32_t busy_ = 0;          // threads that make images
   bool is_paused_ = false, is_over_ = false;
   std::vector<std::jthread> threads_;  // last: they end before what they use goes
 };
