@@ -15,6 +15,8 @@ constexpr std::uint32_t kBatchesAheadMax = 64;
 constexpr float kStretchMax = 16.0F;
 constexpr std::uint64_t kCacheMibMax = 1ULL << 30U;
 constexpr std::uint32_t kDecodedSideMax = 1U << 14U;
+constexpr std::uint32_t kProgressiveSideMin = 8, kProgressiveSideMax = 1U << 14U;
+constexpr std::uint32_t kEpochsMax = 1U << 30U;
 constexpr float kMixupMax = 4.0F;  // a draw takes 70 tries there
 
 void check_share(ConfigCheck& check, std::string_view field, float value, float high) {
@@ -27,7 +29,7 @@ void check_encoded(const DataConfig& data, ConfigCheck& check) {
   const auto format = kDataFormatWords.parse(data.format());
   const bool encoded = format && is_encoded(*format);
   for (const char* const field :
-       {"crop", "jitter", "mean", "deviation", "damaged_max", "cache", "spread"}) {
+       {"crop", "jitter", "mean", "deviation", "damaged_max", "cache", "spread", "progressive"}) {
     check.unused_unless(encoded, field, "unless format is one of encoded images");
   }
   ConfigCheck crop = check.nested("crop", data.crop());
@@ -114,6 +116,23 @@ void check_data(const DataConfig& data, ConfigCheck check) {
   check_encoded(data, check);
   if (data.has_cache()) check_cache(data.cache(), check.nested("cache", data.cache()));
   check_spread(data, check);
+}
+
+void check_progressive(const WorkerConfig& config, ConfigCheck check) {
+  const auto& stages = config.data().progressive();
+  std::uint32_t side = kProgressiveSideMin - 1;
+  std::uint32_t until = 0;
+  for (int i = 0; i < stages.size(); ++i) {
+    ConfigCheck stage = check.nested("progressive", stages[i], i);
+    stage.in_range("side", stages[i].side(), side + 1, kProgressiveSideMax);
+    stage.in_range("until_epoch", stages[i].until_epoch(), until + 1, kEpochsMax);
+    stage.require(stages[i].until_epoch() < config.train().epochs(), "until_epoch",
+                  fmt::format("{} leaves none of the {} epochs (train.epochs) to images of the "
+                              "network's size: lower it",
+                              stages[i].until_epoch(), config.train().epochs()));
+    side = stages[i].side();
+    until = stages[i].until_epoch();
+  }
 }
 
 void check_pairs(const WorkerConfig& config, ConfigCheck check) {

@@ -321,6 +321,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()));
   check_train(config.train(), check.nested("train", config.train()));
   check_pairs(config, check.nested("train", config.train()));
+  check_progressive(config, check.nested("data", config.data()));
   check_payload(config, check.nested("train", config.train()));
   check_compress(config, check.nested("train", config.train()));
   check_rack_compress(config, check);

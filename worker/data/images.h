@@ -58,6 +58,11 @@ class Images {
   // facts().classes.
   virtual std::string class_name(std::uint16_t label) const { return std::to_string(label); }
   virtual std::unique_ptr<ImageReader> reader() const = 0;
+  // The same images with that height and width, over the same files, copies and counts. It may
+  // outlive this. Null: the images have one size.
+  virtual std::unique_ptr<Images> at_size(std::uint32_t /*height*/, std::uint32_t /*width*/) const {
+    return nullptr;
+  }
   // Where images came from; zeros for a set without a cache.
   virtual ReadCounts reads() const { return {}; }
 };

@@ -19,6 +19,7 @@
 #include "worker/train/session_data.h"
 #include "worker/train/session_spread.h"
 #include "worker/train/session_start.h"
+#include "worker/train/stages/stages.h"
 #include "worker/train/trainer.h"
 
 namespace phub::train {
@@ -130,6 +131,17 @@ Result<bool> is_over(const SessionOptions& options, std::uint64_t images,
   return position.next_step >= last_step_of(options.epochs, options.max_steps, order);
 }
 
+// The run's network. `stages`: makes it anew for images of other sizes; null with one size.
+Result<std::unique_ptr<nn::Executor>> make_run_network(const SessionOptions& options,
+                                                       const nn::Graph& graph,
+                                                       const data::ImageSets& sets,
+                                                       std::unique_ptr<Stages>& stages) {
+  if (options.data.progressive.empty()) return make_executor(graph, options.executor);
+  PHUB_ASSIGN_OR_RETURN(stages, Stages::create(options.data.progressive, graph, sets));
+  return stages->make_network(
+      [&options](const nn::Graph& resized) { return make_executor(resized, options.executor); });
+}
+
 struct Run {
   nn::Executor& network;
   GradientExchange& exchange;
@@ -139,6 +151,7 @@ struct Run {
   Metrics* metrics = nullptr;
   EventFile* events = nullptr;
   data::SpreadSet* spread = nullptr;  // the images, where workers hold them together
+  Stages* stages = nullptr;           // null: all epochs have images of one size
 };
 
 // What a run that goes on uses next: what its checkpoint says, or else its snapshot, or else as if
@@ -252,13 +265,18 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                                                   .used = order_options.start.used,
                                                   .per_round = order.samples_per_step()}));
   SpreadReport samples(order, run.spread, run.metrics);
-  Trainer trainer({run.network, run.exchange, run.images, order, run.test, samples.deliveries()},
-                  trainer_options(options, start, order));
-  PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const auto prints = [&] {
     return options.report.print == ReportOptions::Print::kAlways ||
            (options.report.print == ReportOptions::Print::kFirstWorker && leads(run.exchange));
   };
+  TrainerOptions trainer_choice = trainer_options(options, start, order);
+  trainer_choice.note = [&](std::string_view text) {
+    if (prints() && options.note) options.note(text);
+  };
+  Trainer trainer(
+      {run.network, run.exchange, run.images, order, run.test, samples.deliveries(), run.stages},
+      trainer_choice);
+  PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   RunCheckpoints checkpoints(options, {run.network, run.exchange, trainer}, first_step);
   Reporter reporter({.epochs = options.epochs,
                      .last_step = trainer.last_step(),
@@ -309,7 +327,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   data::SpreadSet* spread = nullptr;
   PHUB_ASSIGN_OR_RETURN(const data::ImageSets sets, load_data(options, graph, &spread, stopped));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, sets.train->facts()));
-  PHUB_ASSIGN_OR_RETURN(auto network, make_executor(graph, options.executor));
+  std::unique_ptr<Stages> stages;
+  PHUB_ASSIGN_OR_RETURN(auto network, make_run_network(options, graph, sets, stages));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
   if (!options.report.metrics.empty()) {
@@ -369,7 +388,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   return train(options,
                {*executor, *exchange, *sets.train, order_options, *sets.test, metrics.get(),
-                events.get(), spread},
+                events.get(), spread, stages.get()},
                stopped);
 }
 

@@ -27,6 +27,7 @@
 #include "worker/train/report/predicted_encoding.h"
 #include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/schedule/schedule.h"
+#include "worker/train/stages/stage_options.h"
 
 namespace phub::train {
 
@@ -50,6 +51,7 @@ struct DataOptions {
   data::cache::CacheOptions cache{};
   FeedOptions feed{};
   SpreadChoice spread{};
+  std::vector<StageOptions> progressive{};
 };
 
 // How gradients become the next parameters, as far as workers decide it.

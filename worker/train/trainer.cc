@@ -115,10 +115,33 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()),
-      batches_(parts.images, parts.order,
-               feed_until(options.feed, last_step() * options.accumulate), parts.network) {
+      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()) {
   parts_.exchange.set_steps(next_step_, last_step());
+  load_from(parts_.images, last_step());
+}
+
+// Batches of the steps before `end`.
+void Trainer::load_from(const data::Images& images, std::uint64_t end) {
+  batches_.emplace(images, parts_.order, feed_until(options_.feed, end * options_.accumulate),
+                   parts_.network);
+}
+
+// REQUIRES: no key is under way, where the epoch has images of another size.
+Status Trainer::begin_stage(std::uint64_t epoch) {
+  if (parts_.stages == nullptr || parts_.stages->is_begun(epoch)) return {};
+  Stages& stages = *parts_.stages;
+  batches_.reset();  // a batch ahead is in the network's memory
+  PHUB_RETURN_IF_ERROR(stages.begin(epoch));
+  const std::uint64_t end_epoch = stages.end_of(epoch);
+  load_from(stages.train(), end_epoch < options_.epochs
+                                ? std::min(last_step(), parts_.order.steps_in(end_epoch))
+                                : last_step());
+  const std::string side = std::to_string(stages.train().facts().height);
+  if (options_.note) {
+    options_.note("data.progressive: images of " + side + " x " + side + " pixels from epoch " +
+                  std::to_string(epoch + 1) + " on");
+  }
+  return {};
 }
 
 std::uint64_t last_step_of(std::uint64_t epochs, std::uint64_t max_steps,
@@ -132,6 +155,7 @@ std::uint64_t Trainer::last_step() const {
 }
 
 Result<StepReport> Trainer::step(std::uint64_t index) {
+  PHUB_RETURN_IF_ERROR(begin_stage(parts_.order.epoch_of(index)));
   const auto start = Clock::now();
   StepReport report{
       .step = index,
@@ -139,13 +163,13 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
       .epoch_step = parts_.order.step_of_epoch(index),
       .steps_per_epoch = parts_.order.steps_per_epoch(),
       .learning_rate = learning_rate_at(options_.schedule, index, parts_.order.steps_alike(index))};
-  ExchangeHooks hooks(parts_.exchange, &sums_, [this] { return batches_.send_ahead(); });
+  ExchangeHooks hooks(parts_.exchange, &sums_, [this] { return batches_->send_ahead(); });
   for (std::uint32_t part = 0; part < options_.accumulate; ++part) {
     PHUB_RETURN_IF_ERROR(batch(index, part, hooks, report));
   }
   PHUB_RETURN_IF_ERROR(parts_.exchange.end_step(report.loss_scale));
   verdict_is_due_ = true;
-  const double images = static_cast<double>(batches_.labels().size()) * options_.accumulate;
+  const double images = static_cast<double>(batches_->labels().size()) * options_.accumulate;
   report.loss /= images;
   report.accuracy = report.correct / images;
   report.seconds = seconds_since(start);
@@ -175,12 +199,12 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   hooks.begin_batch(part == 0, is_last, report);
   const std::uint64_t of_all = index * options_.accumulate + part;
   const auto start = Clock::now();
-  batches_.hold();
-  PHUB_RETURN_IF_ERROR(batches_.load(of_all));
-  if (parts_.deliveries != nullptr) parts_.deliveries->add(of_all, batches_.receipts());
+  batches_->hold();
+  PHUB_RETURN_IF_ERROR(batches_->load(of_all));
+  if (parts_.deliveries != nullptr) parts_.deliveries->add(of_all, batches_->receipts());
   report.input_seconds += seconds_since(start);
   if (!is_last || is_within_epoch(index + 1)) {
-    PHUB_RETURN_IF_ERROR(batches_.begin_ahead(of_all + 1));
+    PHUB_RETURN_IF_ERROR(batches_->begin_ahead(of_all + 1));
   }
   CounterRandom noise(options_.seed, Purpose::kDropout, parts_.exchange.facts().worker_index,
                       of_all);
@@ -222,10 +246,10 @@ Status Trainer::wait_all() {
 }
 
 Result<double> Trainer::evaluate() {
-  batches_.forget_ahead();
+  batches_->forget_ahead();
   ExchangeHooks hooks(parts_.exchange);
   PHUB_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                        train::evaluate(parts_.network, parts_.test, options_.feed, hooks));
+                        train::evaluate(parts_.network, test_images(), options_.feed, hooks));
   return evaluation.top1;
 }
 

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -18,6 +20,7 @@
 #include "worker/train/report/observer.h"
 #include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/schedule/schedule.h"
+#include "worker/train/stages/stages.h"
 
 namespace phub::train {
 
@@ -37,8 +40,9 @@ struct TrainerOptions {
   float label_smoothing = 0.0F;
   std::uint64_t seed = 1;  // of dropout's masks
   FeedOptions feed = {};
-  bool evaluate = true;              // after each epoch, on the worker that leads
-  std::uint64_t boundary_steps = 0;  // 0: there are no boundaries
+  bool evaluate = true;                             // after each epoch, on the worker that leads
+  std::uint64_t boundary_steps = 0;                 // 0: there are no boundaries
+  std::function<void(std::string_view)> note = {};  // is told of each stage; may be empty
 };
 
 struct TrainerParts {
@@ -48,6 +52,7 @@ struct TrainerParts {
   const data::TrainingOrder& order;  // of these images, with as many accumulated batches
   const data::Images& test;
   data::Deliveries* deliveries = nullptr;  // is told each batch; null: nobody wants to know
+  Stages* stages = nullptr;                // null: all epochs have images of one size
 };
 
 // One past the last step of a training. `max_steps`: TrainerOptions::max_steps.
@@ -87,6 +92,11 @@ class Trainer {
   bool is_within_epoch(std::uint64_t index) const {
     return index < last_step() && parts_.order.epoch_of(index) == parts_.order.epoch_of(index - 1);
   }
+  Status begin_stage(std::uint64_t epoch);
+  const data::Images& test_images() const {
+    return parts_.stages == nullptr ? parts_.test : parts_.stages->test();
+  }
+  void load_from(const data::Images& images, std::uint64_t end);
   Status batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks, StepReport& report);
   Status take_verdict();
   // Images in a step of all workers that the job still has.
@@ -102,7 +112,7 @@ class Trainer {
   std::uint64_t skipped_steps_ = 0;
   data::ReadCounts reads_;  // up to the last epoch's end
   KeyArrays sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
-  BatchLoading batches_;
+  std::optional<BatchLoading> batches_;  // of the stage that is under way
 };
 
 }  // namespace phub::train

@@ -95,6 +95,14 @@ data::cache::CacheOptions cache_of(const CacheConfig& config) {
           .decoded_side = config.decoded_side()};
 }
 
+std::vector<train::StageOptions> stages_of(const DataConfig& config) {
+  std::vector<train::StageOptions> stages;
+  for (const ProgressiveConfig& each : config.progressive()) {
+    stages.push_back({.side = each.side(), .end_epoch = each.until_epoch()});
+  }
+  return stages;
+}
+
 train::DataOptions data_of(const WorkerConfig& worker) {
   const DataConfig& config = worker.data();
   return {.format = kDataFormatWords.parse(config.format()).value(),
@@ -110,7 +118,8 @@ train::DataOptions data_of(const WorkerConfig& worker) {
           .cache = cache_of(config.cache()),
           .feed = {.threads = feed_threads_of(worker),
                    .ahead = config.batches_ahead(),
-                   .cpus = feed_cpus_of(worker)}};
+                   .cpus = feed_cpus_of(worker)},
+          .progressive = stages_of(config)};
 }
 
 train::UpdateOptions update_of(const WorkerConfig& config) {

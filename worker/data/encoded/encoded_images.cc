@@ -13,25 +13,44 @@
 namespace phub::data {
 namespace {
 
+// What images of all sizes have in common.
+struct EncodedFiles {
+  EncodedFiles(std::unique_ptr<SampleSet> samples, EncodedOptions own)
+      : set(std::move(samples)),
+        options(std::move(own)),
+        damage(options.damaged_max, options.note) {}
+
+  const std::unique_ptr<SampleSet> set;
+  const EncodedOptions options;  // its facts are of the first size
+  DamageLog damage;
+  std::atomic<std::uint64_t> from_memory{0}, decoded_anew{0};
+};
+
 class EncodedImages : public Images {
  public:
-  EncodedImages(std::unique_ptr<SampleSet> set, EncodedOptions options)
-      : set_(std::move(set)),
-        options_(std::move(options)),
-        damage_(options_.damaged_max, options_.note) {
-    options_.facts.classes = static_cast<std::uint32_t>(set_->classes().size());
-  }
+  EncodedImages(std::shared_ptr<EncodedFiles> files, ImageFacts facts)
+      : files_(std::move(files)), facts_(std::move(facts)) {}
 
-  const ImageFacts& facts() const override { return options_.facts; }
-  std::uint64_t images() const override { return set_->samples(); }
-  std::uint16_t label(std::uint64_t image) const override { return set_->label(image); }
-  std::string class_name(std::uint16_t label) const override { return set_->classes()[label]; }
-  std::unique_ptr<ImageReader> reader() const override { return std::make_unique<Reader>(*this); }
+  const ImageFacts& facts() const override { return facts_; }
+  std::uint64_t images() const override { return files_->set->samples(); }
+  std::uint16_t label(std::uint64_t image) const override { return files_->set->label(image); }
+  std::string class_name(std::uint16_t label) const override {
+    return files_->set->classes()[label];
+  }
+  std::unique_ptr<ImageReader> reader() const override {
+    return std::make_unique<Reader>(*files_, facts_);
+  }
+  std::unique_ptr<Images> at_size(std::uint32_t height, std::uint32_t width) const override {
+    ImageFacts facts = facts_;
+    facts.height = height;
+    facts.width = width;
+    return std::make_unique<EncodedImages>(files_, std::move(facts));
+  }
   ReadCounts reads() const override {
-    ReadCounts counts = set_->reads();
-    if (!options_.decoded) return counts;
-    counts.memory = from_memory_.load(std::memory_order_relaxed);
-    const std::uint64_t decoded = decoded_anew_.load(std::memory_order_relaxed);
+    ReadCounts counts = files_->set->reads();
+    if (!files_->options.decoded) return counts;
+    counts.memory = files_->from_memory.load(std::memory_order_relaxed);
+    const std::uint64_t decoded = files_->decoded_anew.load(std::memory_order_relaxed);
     counts.source = decoded - std::min(decoded, counts.disk);
     return counts;
   }
@@ -39,18 +58,20 @@ class EncodedImages : public Images {
  private:
   class Reader : public ImageReader {
    public:
-    explicit Reader(const EncodedImages& set)
-        : set_(set),
-          out_{set.options_.facts.width, set.options_.facts.height},
-          pixels_(set.options_.facts.image_bytes()) {}
+    Reader(EncodedFiles& files, const ImageFacts& facts)
+        : files_(files),
+          channels_(facts.channels),
+          out_{facts.width, facts.height},
+          pixels_(facts.image_bytes()) {}
 
     Result<Image> read(std::uint64_t image, CounterRandom* random) override {
-      for (std::uint64_t tried = 0; tried < set_.images(); ++tried) {
+      const std::uint64_t images = files_.set->samples();
+      for (std::uint64_t tried = 0; tried < images; ++tried) {
         const Status status = decode(image, random);
-        if (status.ok()) return Image{pixels_, set_.set_->label(image), receipt_};
+        if (status.ok()) return Image{pixels_, files_.set->label(image), receipt_};
         if (is_of_set_) return status;
-        PHUB_RETURN_IF_ERROR(set_.damage_.report(image, status));
-        image = (image + 1) % set_.images();
+        PHUB_RETURN_IF_ERROR(files_.damage.report(image, status));
+        image = (image + 1) % images;
       }
       return Status(Code::kDataLoss, "no image of the set can be read: see the messages before");
     }
@@ -58,28 +79,28 @@ class EncodedImages : public Images {
    private:
     // Each attempt draws the same numbers. Errors name the image.
     Status decode(std::uint64_t image, const CounterRandom* random) {
-      DecodedImages* const decoded = set_.options_.decoded.get();
+      DecodedImages* const decoded = files_.options.decoded.get();
       if (decoded != nullptr && view_kept(*decoded, image, random)) {
-        set_.from_memory_.fetch_add(1, std::memory_order_relaxed);
+        files_.from_memory.fetch_add(1, std::memory_order_relaxed);
         receipt_ = {};
         return {};
       }
       is_of_set_ = false;
-      const auto file = set_.set_->deliver(image, file_, receipt_);
+      const auto file = files_.set->deliver(image, file_, receipt_);
       if (!file) {
         const Code code = file.error().code();
         is_of_set_ = code == Code::kUnavailable || code == Code::kInvalidArgument;
         return file.error();
       }
       Status status = show(image, *file, random);
-      if (!status.ok() && set_.set_->has_copies()) status = show_anew(image, status, random);
-      return status.ok() ? status : status.with_context(set_.set_->name(image));
+      if (!status.ok() && files_.set->has_copies()) status = show_anew(image, status, random);
+      return status.ok() ? status : status.with_context(files_.set->name(image));
     }
 
     Status show(std::uint64_t image, std::span<const std::uint8_t> file,
                 const CounterRandom* random) {
-      DecodedImages* const decoded = set_.options_.decoded.get();
-      set_.decoded_anew_.fetch_add(1, std::memory_order_relaxed);
+      DecodedImages* const decoded = files_.options.decoded.get();
+      files_.decoded_anew.fetch_add(1, std::memory_order_relaxed);
       return decoded == nullptr ? view_file(file, random)
                                 : keep_and_view(*decoded, image, file, random);
     }
@@ -88,7 +109,7 @@ class EncodedImages : public Images {
     // image is as damaged as its copy.
     Status show_anew(std::uint64_t image, const Status& why, const CounterRandom* random) {
       Receipt receipt;
-      const auto file = set_.set_->deliver_anew(image, file_, receipt);
+      const auto file = files_.set->deliver_anew(image, file_, receipt);
       if (!file) return why;
       receipt_ = receipt;
       return show(image, *file, random);
@@ -96,7 +117,7 @@ class EncodedImages : public Images {
 
     // Starts a view of an image of that size.
     Window begin_view(ImageSize image, const CounterRandom* random) {
-      const ViewOptions& view = set_.options_.view;
+      const ViewOptions& view = files_.options.view;
       random_.reset();
       if (random == nullptr) return test_window(view, image, out_);
       random_ = *random;
@@ -104,16 +125,15 @@ class EncodedImages : public Images {
     }
 
     void end_view() {
-      const ViewOptions& view = set_.options_.view;
+      const ViewOptions& view = files_.options.view;
       if (!random_ || !view.has_jitter()) return;
-      change_colours(view, set_.options_.facts.channels, pixels_, *random_);
+      change_colours(view, channels_, pixels_, *random_);
     }
 
     Status view_file(std::span<const std::uint8_t> file, const CounterRandom* random) {
       PHUB_ASSIGN_OR_RETURN(const ImageSize size, decoder_.measure(file));
       const Window window = begin_view(size, random);
-      PHUB_RETURN_IF_ERROR(
-          decoder_.decode(file, window, set_.options_.facts.channels, out_, pixels_));
+      PHUB_RETURN_IF_ERROR(decoder_.decode(file, window, channels_, out_, pixels_));
       end_view();
       return {};
     }
@@ -149,7 +169,8 @@ class EncodedImages : public Images {
       return {};
     }
 
-    const EncodedImages& set_;
+    EncodedFiles& files_;
+    const std::uint32_t channels_;
     const ImageSize out_;
     Decoder decoder_;
     WindowResizer resizer_;
@@ -161,16 +182,17 @@ class EncodedImages : public Images {
     bool is_of_set_ = false;  // the last error is the set's, not the image's
   };
 
-  std::unique_ptr<SampleSet> set_;
-  EncodedOptions options_;
-  mutable DamageLog damage_;
-  mutable std::atomic<std::uint64_t> from_memory_{0}, decoded_anew_{0};
+  std::shared_ptr<EncodedFiles> files_;
+  ImageFacts facts_;
 };
 
 }  // namespace
 
 std::unique_ptr<Images> encoded_images(std::unique_ptr<SampleSet> set, EncodedOptions options) {
-  return std::make_unique<EncodedImages>(std::move(set), std::move(options));
+  ImageFacts facts = options.facts;
+  facts.classes = static_cast<std::uint32_t>(set->classes().size());
+  auto files = std::make_shared<EncodedFiles>(std::move(set), std::move(options));
+  return std::make_unique<EncodedImages>(std::move(files), std::move(facts));
 }
 
 }  // namespace phub::data

@@ -135,6 +135,18 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
       {"data { path: \"x\" mixup: 4.5 }", "w.textproto:1:18: data.mixup: 4.5", "0 to 4"},
       {"data { path: \"x\" mixup: -0.1 }", "w.textproto:1:18: data.mixup: -0.1", "0 to 4"},
       {"data { path: \"x\" mixup: nan }", "w.textproto:1:18: data.mixup: nan", "0 to 4"},
+      {"data { path: \"x\" progressive { side: 16 until_epoch: 1 } }",
+       "w.textproto:1:18: data.progressive", "encoded images"},
+      {"data { format: \"folder\" path: \"x\" progressive { side: 4 until_epoch: 1 } }",
+       "w.textproto:1:49: data.progressive[0].side: 4", "8 to 16384"},
+      {"data { format: \"folder\" path: \"x\" progressive { side: 16 until_epoch: 2 } "
+       "progressive { side: 16 until_epoch: 3 } }",
+       "w.textproto:1:89: data.progressive[1].side: 16", "17 to 16384"},
+      {"data { format: \"folder\" path: \"x\" progressive { side: 16 until_epoch: 2 } "
+       "progressive { side: 20 until_epoch: 2 } }",
+       "w.textproto:1:98: data.progressive[1].until_epoch: 2", "3 to"},
+      {"data { format: \"folder\" path: \"x\" progressive { side: 16 until_epoch: 10 } }",
+       "w.textproto:1:58: data.progressive[0].until_epoch: 10", "leaves none of the 10 epochs"},
       {"data { path: \"x\" mixup: 0.2 } train { batch: 7 }", "w.textproto:1:39: train.batch: 7",
        "data.mixup (0.2) mixes: choose an even number"},
       {"data { path: \"x\" synthetic_images: 9 }",
