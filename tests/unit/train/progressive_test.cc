@@ -85,6 +85,23 @@ TEST_CASE("A training in stages that was stopped anywhere ends like one that was
   }
 }
 
+TEST_CASE("A run that goes on with another batch has the size of the epoch where it goes on") {
+  const TemporaryDirectory directory;
+  write_pictures(directory.path / "pictures");
+  SessionOptions options = session(directory);
+  parameters_of(directory, options, "half", 16);  // the third epoch has begun
+  options.checkpoint.resume = directory.path / "half";
+  options.executor.batch = 4;
+  options.data.feed = {.threads = 2, .ahead = 4};
+  options.report.print = ReportOptions::Print::kAlways;
+  std::vector<std::string> notes;
+  options.note = [&](std::string_view note) { notes.emplace_back(note); };
+  parameters_of(directory, options, "joined");
+  CHECK(notes ==
+        std::vector<std::string>{"data.progressive: images of 16 x 16 pixels from epoch 3 on",
+                                 "data.progressive: images of 24 x 24 pixels from epoch 4 on"});
+}
+
 TEST_CASE("Stages are seen, and make the same training whatever makes the batches") {
   const TemporaryDirectory directory;
   write_pictures(directory.path / "pictures");
