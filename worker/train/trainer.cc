@@ -210,7 +210,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
                       of_all);
   parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
-  batches_.go_on();  // the last step's replies have come
+  batches_->go_on();  // the last step's replies have come
   PHUB_RETURN_IF_ERROR(take_verdict());
   report.loss_scale = scaler_.scale();
   report.skipped_steps = skipped_steps_;
