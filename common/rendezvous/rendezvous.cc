@@ -307,6 +307,8 @@ Later<Status> Rendezvous::begin_start(milliseconds timeout, const std::string& t
 control::HeartbeatRequest Rendezvous::heartbeat_request(bool rack_is_complete) const {
   auto request = identified<control::HeartbeatRequest>();
   request.set_rack_is_complete(rack_is_complete);
+  const auto steps = steps_ == nullptr ? std::nullopt : steps_->sum();
+  if (steps) fill(*steps, *request.mutable_step_waits());
   if (end_ == nullptr || !end_is_decided_here_) return request;
   const PlannedEnd::Said said = end_->said();
   request.set_end_wanted(said.wanted);

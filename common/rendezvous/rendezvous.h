@@ -24,6 +24,7 @@
 #include "common/rendezvous/peer_group.h"
 #include "common/rendezvous/planned_end.h"
 #include "common/samples/ledger.h"
+#include "common/steps/recent_steps.h"
 
 namespace phub::control {
 class HeartbeatReply;
@@ -133,6 +134,8 @@ class Rendezvous {
     end_ = end;
     end_is_decided_here_ = is_first;
   }
+  // Heartbeats from now on report these steps. `steps` outlives the heartbeats.
+  void report(const RecentSteps* steps) { steps_ = steps; }
 
   // An error means that the server did not reply in time, not that the job has ended.
   // `rack_is_complete`: of a rack, all its workers are connected.
@@ -177,6 +180,7 @@ class Rendezvous {
   PeerGroup peers_;
   PlannedEnd* end_ = nullptr;  // null: nobody asks
   bool end_is_decided_here_ = false;
+  const RecentSteps* steps_ = nullptr;  // null: nobody reports any
 };
 
 }  // namespace phub::client

@@ -18,6 +18,7 @@
 #include "common/base/status.h"
 #include "common/job/spec.h"
 #include "common/samples/ledger.h"
+#include "common/steps/step_waits.h"
 #include "server/plane/data_plane.h"
 #include "server/process/token_bucket.h"
 #include "server/tenants/secret.h"
@@ -85,6 +86,7 @@ struct Member {
   std::uint64_t known_last_step = 0;  // of a planned end; 0: it has said none
   std::string peer_host = {};         // where it listens for other workers; empty: on this host
   std::uint16_t peer_port = 0;        // 0: it does not
+  std::optional<StepWaits> step_waits = {};  // of a worker, its last report; none: it has made none
   DataPath path;
 };
 

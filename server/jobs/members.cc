@@ -293,7 +293,8 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
 }
 
 Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack_is_complete,
-                                             const EndWords& end) {
+                                             const EndWords& end,
+                                             const std::optional<StepWaits>& steps) {
   const JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
   caller.member->last_seen = index_.now();  // also of one that asks too often: it lives
@@ -314,6 +315,7 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
     run_if_complete(*caller.job);
   }
   life_.take_end_words(*caller.job, *caller.member, end);
+  if (steps && caller.member->rack.empty()) caller.member->step_waits = steps;
   HeartbeatReply reply{.is_live = is_live(*caller.job),
                        .reason = caller.job->reason,
                        .workers_left = {},

@@ -61,9 +61,11 @@ class JobMembers final : public MembershipListener, public RackEvents {
 
   // Errors: those of a wrong identity; kResourceExhausted for a member that sends more than any
   // honest one does, which is not lost for that.
-  // `rack_is_complete`: of a rack, its workers are all connected.
+  // `rack_is_complete`: of a rack, its workers are all connected. `steps`: of a worker, what its
+  // last ones took, which is kept until the next report; nothing: it does not say.
   Result<HeartbeatReply> heartbeat(const Identity& identity, bool rack_is_complete = false,
-                                   const EndWords& end = {});
+                                   const EndWords& end = {},
+                                   const std::optional<StepWaits>& steps = {});
 
   // Keeps and logs why the member came over its transport, the first time that it says so.
   // REQUIRES: `reason` is printable.

@@ -48,7 +48,8 @@ JobView view_of(const Job& job, TimePoint now) {
          .transport_reason = member->path.reason.value_or(""),
          .heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(age),
          .has_left = member->has_left,
-         .was_lost = member->was_lost});
+         .was_lost = member->was_lost,
+         .step_waits = member->step_waits});
   }
   return view;
 }

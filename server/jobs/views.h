@@ -24,7 +24,8 @@ struct MemberView {
   std::string transport_reason;  // the worker's words
   std::chrono::milliseconds heartbeat_age{0};
   bool has_left = false;
-  bool was_lost = false;  // and the job goes on without it
+  bool was_lost = false;                     // and the job goes on without it
+  std::optional<StepWaits> step_waits = {};  // none: it does not say
 };
 
 // A copy of a job's state, for people.

@@ -154,12 +154,17 @@ grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* 
 Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
                                     control::HeartbeatReply& reply) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  std::optional<StepWaits> steps;
+  if (request.has_step_waits()) {
+    PHUB_ASSIGN_OR_RETURN(steps, step_waits_from(request.step_waits()));
+  }
   PHUB_ASSIGN_OR_RETURN(
       const HeartbeatReply beat,
       table_.members.heartbeat(identity, request.rack_is_complete(),
                                {.wanted = printable(request.end_wanted(), kReasonCharsMax),
                                 .last_step = request.last_step(),
-                                .known_last_step = request.known_last_step()}));
+                                .known_last_step = request.known_last_step()},
+                               steps));
   reply.set_running(beat.is_live);
   reply.set_reason(beat.reason);
   reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());

@@ -6,7 +6,26 @@
 #include "common/job/check.h"
 #include "common/job/message.h"
 #include "common/job/text.h"
+#include "common/steps/step_waits.h"
 #include "server/rpc/messages/messages.h"
+
+namespace {
+
+// What is accepted has shares, and is a report again.
+void look_at(const phub::control::StepWaits& message) {
+  const auto times = phub::step_waits_from(message);
+  if (!times) return;
+  for (const double share :
+       {times->input_share(), times->exchange_share(), times->compute_share()}) {
+    if (!(share >= 0.0 && share <= 1.0)) std::abort();
+  }
+  if (!(times->step_seconds() > 0.0)) std::abort();
+  phub::control::StepWaits again;
+  fill(*times, again);
+  if (phub::step_waits_from(again).value() != *times) std::abort();
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace phub;  // NOLINT(google-build-using-namespace)
@@ -15,7 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (shown < ' ' || shown > '~') std::abort();
   }
   control::HeartbeatRequest beat;
-  if (beat.ParseFromString(bytes)) static_cast<void>(server::identity_from(beat));
+  if (beat.ParseFromString(bytes)) {
+    static_cast<void>(server::identity_from(beat));
+    look_at(beat.step_waits());
+  }
+  control::StepWaits times;
+  if (times.ParseFromString(bytes)) look_at(times);
   control::JobSpec message;
   if (!message.ParseFromString(bytes)) return 0;
   const auto spec = spec_from(message);

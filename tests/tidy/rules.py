@@ -47,7 +47,7 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config/|job/|rendezvous/|rpc/|text/message_json)"
+     re.compile(r"^(common/(config/|job/|rendezvous/|rpc/|steps/step_waits|text/message_json)"
                 r"|server/(rpc/|page/|directory/etcd|doctor/peer/|phubctl|main|daemon|serve)"
                 r"|worker/(client/named_options|data/formats/shards/example|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),

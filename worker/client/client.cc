@@ -261,6 +261,13 @@ Status Client::note_samples(const SampleLedger& ledger) {
   return client::note_samples_all(state_->membership, ledger, state_->options.timeout);
 }
 
+Status Client::report_steps(const StepWaits& times) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  PHUB_RETURN_IF_ERROR(check(times).with_context("report_steps"));
+  state_->recent_steps.add(times);
+  return {};
+}
+
 client::PeerGroup Client::peers() const {
   const auto& servers = state_->membership.servers;
   return servers.empty() ? client::PeerGroup() : servers.front()->peers();

@@ -33,6 +33,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys, const Members
                                          base == nullptr && options.joins_after_first));
   for (const auto& server : membership.servers) {
     server->share(&planned_end, server == membership.servers.front());
+    server->report(&recent_steps);
   }
   if (base == nullptr) membership.servers.front()->listen_for_peers(options.peers);
   heartbeat = std::make_unique<Heartbeats>(membership, kServerDeadline);

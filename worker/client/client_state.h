@@ -72,7 +72,8 @@ struct Client::State {
   Hyper said;                 // last, or the job's
   std::optional<Hyper> told;  // by set_hyper and set_samples
   std::vector<KeySpec> keys;
-  client::PlannedEnd planned_end;  // heartbeats use it
+  client::PlannedEnd planned_end;    // heartbeats use both
+  client::RecentSteps recent_steps;  // that report_steps was told of
   client::Membership membership;
   std::unique_ptr<client::Heartbeats> heartbeat;
   std::unique_ptr<client::JobLinks> links;

@@ -35,6 +35,7 @@
 #include "common/rendezvous/client_security.h"
 #include "common/rendezvous/peer_group.h"
 #include "common/samples/ledger.h"
+#include "common/steps/step_waits.h"
 #include "worker/compress/compress_options.h"
 #include "worker/compress/kept_back.h"
 
@@ -202,6 +203,12 @@ class Client {
   // Whether snapshot could succeed at all, known since register_keys. Errors: kFailedPrecondition
   // names a server that takes none, and the cure. REQUIRES: register_keys succeeded.
   Status check_snapshots() const;
+
+  // Says what the steps since the last call took: how long this worker waited for samples, and how
+  // long in push and wait. Heartbeats tell the servers of the last 15 to 30 s of steps, and
+  // `phubctl job explain` names who waits for what. Errors change nothing: kInvalidArgument names
+  // the field (parts that are longer than the whole). REQUIRES: register_keys succeeded.
+  Status report_steps(const StepWaits& times);
 
   // Sets the hyper-parameters of the rounds whose pushes follow. Only worker 0's count; with
   // job.rack_local, in each rack those of its first worker. A gradient_scale of 0 or 1 / workers is

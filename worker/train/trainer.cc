@@ -115,7 +115,8 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()) {
+      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()),
+      meter_(options.feed.threads) {
   parts_.exchange.set_steps(next_step_, last_step());
   load_from(parts_.images, last_step());
 }
@@ -201,6 +202,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   const auto start = Clock::now();
   batches_->hold();
   PHUB_RETURN_IF_ERROR(batches_->load(of_all));
+  meter_.add(batches_->receipts());
   if (parts_.deliveries != nullptr) parts_.deliveries->add(of_all, batches_->receipts());
   report.input_seconds += seconds_since(start);
   if (!is_last || is_within_epoch(index + 1)) {
@@ -253,11 +255,19 @@ Result<double> Trainer::evaluate() {
   return evaluation.top1;
 }
 
+// A server that is not told goes on all the same, and so does the training.
+void Trainer::report_times(const StepReport& report) {
+  const std::uint64_t images = std::uint64_t{parts_.network.batch()} * options_.accumulate;
+  const auto times = meter_.take(report, images, parts_.images.reads());
+  if (times) static_cast<void>(parts_.exchange.report_steps(*times));
+}
+
 // Turns the sums of an epoch into its report.
 Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   const auto start = Clock::now();
   PHUB_RETURN_IF_ERROR(wait_all());
   const double waited = seconds_since(start);
+  meter_.add_wait(waited);
   report.seconds += waited;
   report.exchange_seconds += waited;
   const auto steps = static_cast<double>(report.steps);
@@ -282,6 +292,7 @@ Status Trainer::run(Observer& observer, const std::function<Result<bool>()>& is_
   while (next_step_ < end && !stop) {
     PHUB_ASSIGN_OR_RETURN(const StepReport report, step(next_step_));
     ++next_step_;
+    report_times(report);
     observer.on_step(report);
     epoch.epoch = report.epoch;
     ++epoch.steps;
@@ -300,6 +311,7 @@ Status Trainer::run(Observer& observer, const std::function<Result<bool>()>& is_
       const auto start = Clock::now();
       PHUB_RETURN_IF_ERROR(wait_all());
       const double waited = seconds_since(start);
+      meter_.add_wait(waited);
       epoch.seconds += waited;
       epoch.exchange_seconds += waited;
       PHUB_RETURN_IF_ERROR(observer.on_boundary(next_step_));

@@ -18,6 +18,7 @@
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/key_arrays.h"
 #include "worker/train/report/observer.h"
+#include "worker/train/report/step_meter.h"
 #include "worker/train/schedule/loss_scaler.h"
 #include "worker/train/schedule/schedule.h"
 #include "worker/train/stages/stages.h"
@@ -102,6 +103,7 @@ class Trainer {
   // Images in a step of all workers that the job still has.
   double images_of_all() const;
 
+  void report_times(const StepReport& report);
   Status finish_epoch(EpochReport& report, Observer& observer);
 
   TrainerParts parts_;
@@ -111,7 +113,8 @@ class Trainer {
   bool verdict_is_due_ = false;  // of the last step: whether it was left out
   std::uint64_t skipped_steps_ = 0;
   data::ReadCounts reads_;  // up to the last epoch's end
-  KeyArrays sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
+  KeyArrays sums_;   // of a step's gradients, all but the last batch's; empty without accumulation
+  StepMeter meter_;  // of what servers are told
   std::optional<BatchLoading> batches_;  // of the stage that is under way
 };
 

@@ -138,6 +138,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
     }
     fill_values(view, member.worker, *entry);
     fill_corruption(view, member.worker, *entry);
+    if (member.step_waits) fill(*member.step_waits, *entry->mutable_step_waits());
     const WorkerTraffic traffic = traffic_of(view, member);
     entry->set_pushes(traffic.pushes);
     entry->set_bytes_received(traffic.bytes_received);

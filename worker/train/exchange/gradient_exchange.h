@@ -101,6 +101,9 @@ class GradientExchange : public TrainingEnd {
   // push of gradients.
   virtual Status note_samples(const SampleLedger& /*ledger*/) { return {}; }
 
+  // Tells the servers, if there are any, what the steps since the last call took.
+  virtual Status report_steps(const StepWaits& /*times*/) { return {}; }
+
   // Of the pushes that follow, in every worker's name; only worker 0's count.
   virtual Status set_hyper(const Hyper& hyper) = 0;
 

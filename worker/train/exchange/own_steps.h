@@ -39,6 +39,8 @@ class OwnSteps : public GradientExchange {
     return own_->end_step(loss_scale);
   }
 
+  Status report_steps(const StepWaits& times) override { return outer_->report_steps(times); }
+
   // The residual of what is shared. The worker's own steps have none.
   KeptBack kept_back(KeyId key) override { return outer_->kept_back(key); }
 

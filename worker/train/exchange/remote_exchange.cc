@@ -74,6 +74,8 @@ class RemoteExchange : public GradientExchange {
     return steps_are_rounds_ ? client_->note_samples(ledger) : Status();
   }
 
+  Status report_steps(const StepWaits& times) override { return client_->report_steps(times); }
+
   Result<ArrayLayout> gpu_layout() const override {
     if (facts().transport == "verbs") return client_->layout();
     return Status(Code::kFailedPrecondition,
