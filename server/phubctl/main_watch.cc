@@ -15,6 +15,7 @@ void declare_top(CLI::App& app, Command& command) {
       "  phubctl top                     until Ctrl-C\n"
       "  phubctl top --once              one look (as when the output is no terminal)\n"
       "  phubctl --json top              the same for programs\n\n"
+      "INPUT is the share of a step in which the slowest worker waits for its samples.\n"
       "On a narrow terminal the least important columns are left out, and the last line\n"
       "names them.");
   auto options = std::make_shared<TopOptions>();
@@ -32,10 +33,13 @@ void declare_explain(CLI::App& jobs, Command& command) {
       "  phubctl job explain mnist\n"
       "  phubctl --json job explain mnist\n"
       "  phubctl job explain mnist --also 10.1.0.7:7077     of a job over racks\n\n"
-      "Names the straggler, saturated cores and who else uses them, transports that cost, the\n"
-      "queue of the fair share, other racks; or says that the workers compute and the server is\n"
-      "not to blame. Of a failed job it says why, what to look at and how to go on, with the\n"
-      "newest snapshot on this server.");
+      "Names the worker whose input the others wait for, with what to do about it;\n"
+      "the straggler, saturated cores and who else uses them, transports that cost,\n"
+      "the queue of the fair share, other racks; or says that the workers compute and\n"
+      "the server is not to blame. A table has what each worker says of its last\n"
+      "steps: how long it waits for input and for the exchange, and how long it\n"
+      "computes. Of a failed job it says why, what to look at and how to go on, with\n"
+      "the newest snapshot on this server.");
   auto options = std::make_shared<ExplainOptions>();
   sub.add_option("name", options->name, "Name of the job")->required();
   sub.add_option("--also", options->also,

@@ -23,11 +23,13 @@ layer { name: "fc" inner_product { outputs: 3 } }
 """
 
 
+def chunk(kind, data):
+    """A part of a PNG file."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
 def png(width, height, pixel):
     """A PNG file, whose pixel (row, column) is pixel(row, column)."""
-    def chunk(kind, data):
-        return (struct.pack(">I", len(data)) + kind + data +
-                struct.pack(">I", zlib.crc32(kind + data)))
     rows = b"".join(b"\0" + b"".join(bytes(pixel(r, c)) for c in range(width)) for r in range(height))
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))

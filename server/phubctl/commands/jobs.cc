@@ -9,6 +9,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
+#include "server/phubctl/explain/input.h"
 #include "server/phubctl/explain/racks.h"
 #include "server/phubctl/explain/values.h"
 
@@ -135,6 +136,12 @@ std::string members_text(const control::JobInfo& job) {
   return "\n" + table.to_string();
 }
 
+// A table of what the last steps of each worker waited for.
+std::string all_steps_text(const control::JobInfo& job) {
+  const std::string text = steps_text(job, static_cast<std::size_t>(job.members_size()));
+  return text.empty() ? "" : "\n" + text;
+}
+
 std::string jobs_text(const control::ListJobsReply& reply) {
   if (reply.jobs().empty()) {
     return "no jobs yet: workers make them when they join, or `phubctl job create` does";
@@ -166,7 +173,8 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   request.set_job_id(job_id);
   const auto text = [](const control::InspectJobReply& reply) {
     return summary_text(reply.job()) + members_text(reply.job()) + staleness_text(reply.job()) +
-           values_text(reply.job()) + corruption_text(reply.job()) + racks_text(reply.job());
+           all_steps_text(reply.job()) + values_text(reply.job()) + corruption_text(reply.job()) +
+           racks_text(reply.job());
   };
   return session.show(&Stub::InspectJob, request, text, name);
 }

@@ -11,6 +11,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
+#include "server/phubctl/explain/input.h"
 #include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
@@ -93,26 +94,28 @@ std::string longest_part_text(const control::JobTiming& timing) {
 
 std::string jobs_text(const Look& before, const Look& now, std::size_t columns) {
   Table table(
-      "JOB|TENANT|STATE|>WORKERS|RACK|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
+      "JOB|TENANT|STATE|>WORKERS|RACK|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|>INPUT|LONGEST "
+      "PART");
   for (const control::JobInfo& job : now.jobs.jobs()) {
     const bool is_live =
         job.state() == control::JOB_STATE_WAITING || job.state() == control::JOB_STATE_RUNNING;
     if (!is_live) continue;
     const Rates rates = rates_of(job, before, now);
+    const auto input = input_share(job);
     table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(), enum_word(job.state()),
                workers_text(job), job.rack().empty() ? "-" : job.rack(),
                human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
                rate_text(rates.received), rate_text(rates.sent),
                job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
-               longest_part_text(job.timing())});
+               input ? human_share(*input) : "-", longest_part_text(job.timing())});
   }
   if (table.empty()) return "no live jobs\n";
   constexpr std::size_t kJob = 0, kTenant = 1, kRack = 4, kRounds = 5, kReceived = 7, kSent = 8,
-                        kRound = 9, kLongestPart = 10;
+                        kRound = 9, kInput = 10, kLongestPart = 11;
   return table.to_string(
       {.columns = columns,
        .elastic = kJob,
-       .least_first = {kRack, kSent, kRounds, kReceived, kRound, kTenant, kLongestPart}});
+       .least_first = {kRack, kSent, kRounds, kReceived, kRound, kTenant, kInput, kLongestPart}});
 }
 
 std::string drops_text(const Look& now) {

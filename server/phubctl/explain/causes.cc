@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/text/table.h"
+#include "server/phubctl/explain/input.h"
 #include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
@@ -103,12 +104,15 @@ double work_share(int index, const Looks& server) {
   return seconds > 0.0 ? std::clamp(work / seconds, 0.0, 1.0) : 0.0;
 }
 
-// One worker is the last in most rounds, by at least a twentieth of a round.
-std::optional<Reason> straggler(const control::JobInfo& job) {
+// One worker is the last in most rounds, by at least a twentieth of a round. Nothing where `input`
+// says why.
+std::optional<Reason> straggler(const control::JobInfo& job,
+                                const std::optional<InputBound>& input) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
   if (timing.rounds() < kRoundsToBlame) return {};
   if (last == nullptr || !is_straggler(timing, *last)) return {};
+  if (input && std::ranges::count(input->workers, last->worker_index()) > 0) return {};
   return Reason{
       .topic = "straggler",
       .what = fmt::format(
@@ -123,12 +127,13 @@ std::optional<Reason> straggler(const control::JobInfo& job) {
       .seconds = last->late_seconds()};
 }
 
-// The wait for the slowest is long, and no single worker is to blame.
-std::optional<Reason> uneven_work(const control::JobInfo& job) {
+// The wait for the slowest is long, and no single worker is to blame, nor is `input`.
+std::optional<Reason> uneven_work(const control::JobInfo& job,
+                                  const std::optional<InputBound>& input) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
   if (timing.rounds() < kRoundsToBlame) return {};
-  if (last == nullptr || is_straggler(timing, *last)) return {};
+  if (input || last == nullptr || is_straggler(timing, *last)) return {};
   const double share = share_of_round(timing, timing.wait_seconds());
   if (share < kWaitShareMin) return {};
   return Reason{
@@ -300,10 +305,13 @@ std::optional<Reason> skipped_steps(const control::JobInfo& job) {
 }
 
 // The workers compute most of the time. The backward pass overlaps the pushes: where nothing else
-// explains these (`push_is_compute`), they are its.
-std::optional<Reason> compute_bound(const control::JobInfo& job, bool push_is_compute) {
+// explains these (`push_is_compute`), they are its. A server cannot tell input from computing, so
+// the time at stake for input, `input_seconds`, is taken off.
+std::optional<Reason> compute_bound(const control::JobInfo& job, bool push_is_compute,
+                                    double input_seconds) {
   const control::JobTiming& timing = job.timing();
-  const double seconds = timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0);
+  const double seconds =
+      timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0) - input_seconds;
   const double share = share_of_round(timing, seconds);
   const double reply = timing.racks_seconds() + timing.aggregate_seconds() + timing.reply_seconds();
   if (share < kComputeShareMin || share_of_round(timing, reply) >= kServerShareMin) return {};
@@ -359,11 +367,14 @@ std::vector<Reason> causes_of(const control::JobInfo& job, const Looks& server) 
   const auto saturation = core_saturation(job, server);
   const auto transport = slow_transport(job);
   const bool push_is_compute = !saturation && !transport;
+  const auto input = input_bound(job);
   std::vector<Reason> reasons;
   for (const std::optional<Reason>& reason :
-       {straggler(job), uneven_work(job), other_racks(job, server), saturation,
+       {input ? std::optional(input->reason) : std::nullopt, straggler(job, input),
+        uneven_work(job, input), other_racks(job, server), saturation,
         fair_share_queue(job, server.now), transport, network_port(job, server.now),
-        sleeping_cores(job, server.now), skipped_steps(job), compute_bound(job, push_is_compute)}) {
+        sleeping_cores(job, server.now), skipped_steps(job),
+        compute_bound(job, push_is_compute, input ? input->reason.seconds : 0.0)}) {
     if (reason) reasons.push_back(*reason);
   }
   return reasons;

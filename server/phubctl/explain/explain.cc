@@ -10,6 +10,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/explain/causes.h"
+#include "server/phubctl/explain/input.h"
 #include "server/phubctl/explain/quorum.h"
 #include "server/phubctl/explain/racks.h"
 #include "server/phubctl/explain/snapshots.h"
@@ -17,6 +18,8 @@
 
 namespace phub::phubctl {
 namespace {
+
+constexpr std::size_t kWorkersShown = 8;
 
 std::string missing_text(const control::JobInfo& job) {
   if (job.rack_links().empty()) {
@@ -101,7 +104,7 @@ Reason too_few_rounds(const control::JobTiming& timing) {
 Reason nothing_stands_out(const control::JobInfo& job) {
   const RoundPart longest = longest_part(job.timing());
   return {
-      .topic = "nothing stands out",
+      .topic = kNothing,
       .what = fmt::format("No straggler, no saturated core, no slow transport; the longest part "
                           "of a round is \"{}\" with {}.",
                           longest.name, human_time(longest.seconds)),
@@ -109,10 +112,19 @@ Reason nothing_stands_out(const control::JobInfo& job) {
       .seconds = longest.seconds};
 }
 
+std::vector<Reason> quorum_rounds(const control::JobInfo& job) {
+  std::vector<Reason> reasons = explain_quorum(job);
+  if (const auto input = input_bound(job)) {
+    if (reasons.front().topic == kNothing) reasons.clear();
+    reasons.push_back(input->reason);
+  }
+  return reasons;
+}
+
 // REQUIRES: the job runs.
 std::vector<Reason> slow_rounds(const control::JobInfo& job, const Looks& server) {
   if (const auto lost = lost_rack(job)) return {*lost};
-  if (job.spec().rounds().quorum() > 0) return explain_quorum(job);
+  if (job.spec().rounds().quorum() > 0) return quorum_rounds(job);
   if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
     return {{.topic = "too early",
              .what = "The job has not done two rounds here yet.",
@@ -182,6 +194,12 @@ std::string explanation_text(const control::JobInfo& job, const Looks& server) {
   for (const Reason& reason : explain(job, server)) {
     text += fmt::format("{}. {}\n   Cure: {}.\n", ++number, reason.what, reason.cure);
   }
+  if (job.state() != control::JOB_STATE_RUNNING) return text;
+  const std::string steps = steps_text(job, kWorkersShown);
+  text += steps.empty()
+              ? "\nNo worker says what its steps wait for: phub-worker does, and a program "
+                "that calls report_steps.\n"
+              : "\nWhat the workers say of their last steps:\n" + steps;
   return text;
 }
 
@@ -197,6 +215,7 @@ std::string explanation_json(const control::JobInfo& job, const Looks& server) {
   ordered_json all = {{"job", job.spec().name()}, {"job_id", job.job_id()}};
   if (job.has_timing()) all["timing"] = ordered_json::parse(message_json(job.timing()));
   all["findings"] = std::move(reasons);
+  all["steps"] = steps_json(job);
   return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

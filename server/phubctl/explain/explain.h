@@ -11,8 +11,11 @@
 
 namespace phub::phubctl {
 
+// The topic of the only reason where no other one holds.
+inline constexpr const char* kNothing = "nothing stands out";
+
 struct Reason {
-  std::string topic;  // "straggler", "uneven work", "core saturation", "fair share",
+  std::string topic;  // "input", "straggler", "uneven work", "core saturation", "fair share",
                       // "late rack", "uplink", "other racks", "transport", "network port", "waiting
                       // policy", "skipped steps", ...
   std::string what;   // one or two sentences with figures

@@ -137,7 +137,7 @@ std::vector<Reason> explain_quorum(const control::JobInfo& job) {
   if (!reasons.empty()) return reasons;
   const control::QuorumStatistics& done = job.statistics().quorum();
   return {
-      {.topic = "nothing stands out",
+      {.topic = kNothing,
        .what = fmt::format("Nobody is lost, late or withheld; {} of {} rounds of chunks went on "
                            "without somebody's push.",
                            human_count(done.incomplete()), human_count(done.rounds())),
