@@ -120,6 +120,11 @@ const Metric<WorkerCorruption> kOfCorruption[] = {
      kCounter, [](const WorkerCorruption& w) { return number(w.pushes); }},
 };
 
+const Metric<StepWaits> kOfSteps[] = {
+    {"phub_member_step_seconds", "A step of the worker, mean of its last 15 to 30 s, as it says",
+     kGauge, [](const StepWaits& t) { return t.step_seconds(); }},
+};
+
 const Metric<JobView> kOfOuterSteps[] = {
     {"phub_job_outer_steps_total", "Exchanges with other racks that this rack has come to",
      kCounter, outer_steps},
@@ -181,6 +186,17 @@ void add_staleness(const WorkerStaleness& worker, const Labels& labels, Families
   }
 }
 
+void add_steps(const StepWaits& steps, const Labels& labels, Families& families) {
+  add_all(kOfSteps, steps, labels, families);
+  for (const auto& [part, share] :
+       {std::pair("input", steps.input_share()), std::pair("exchange", steps.exchange_share()),
+        std::pair("compute", steps.compute_share())}) {
+    families.add("phub_member_step_share",
+                 "Where the worker's steps go: waits for samples and for the exchange, computing",
+                 kGauge, with(labels, {{"of", part}}), share);
+  }
+}
+
 void add_members(const JobView& job, const std::optional<JobTiming>& timing, Families& families) {
   for (const MemberView& member : job.members) {
     if (!member.rack.empty()) continue;  // see add_racks
@@ -207,6 +223,7 @@ void add_members(const JobView& job, const std::optional<JobTiming>& timing, Fam
     if (timing && member.worker < timing->workers.size()) {
       add_all(kOfWorkerTiming, timing->workers[member.worker], labels, families);
     }
+    if (member.step_waits) add_steps(*member.step_waits, labels, families);
   }
 }
 

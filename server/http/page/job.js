@@ -109,17 +109,25 @@ function quorumView({spec, statistics, members}) {
     rows.length > 0 && table("Pushes by the age of their parameters", columns, rows));
 }
 
+// The share of its last steps in which the worker waited for samples.
+function inputCell({step_waits: steps}) {
+  if (!(steps?.step_ns > 0)) return h("span", {title: "the worker does not say"}, "–");
+  const share = (part) => format.share(part / steps.step_ns);
+  return h("span", {title: `of a step: input ${share(steps.input_ns)}, exchange ${share(steps.exchange_ns)}, `
+    + `compute ${share(steps.step_ns - steps.input_ns - steps.exchange_ns)}`}, share(steps.input_ns));
+}
+
 function membersView(job, server) {
   const late = new Map((job.timing?.workers ?? []).map((worker) => [worker.worker_index, worker]));
   const columns = [{title: "Worker"}, {title: "Host", wide: true}, {title: "Pid", n: true}, {title: "Transport", wide: true},
-    {title: "Last in", n: true}, {title: "Late", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Heard", n: true}];
+    {title: "Last in", n: true}, {title: "Late", n: true}, {title: "Input", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Heard", n: true}];
   const rows = workersOf(job).map((member) => {
     const worker = late.get(member.worker_index);
     return {key: String(member.worker_index), cells: [
       String(member.worker_index), member.host, String(member.process_id),
       h("span", {title: member.transport_reason}, transportOf(member, server) || "–",
         member.transport_reason && h("span", {class: "dim reason"}, member.transport_reason)),
-      worker ? format.share(worker.last_share) : "–", worker ? format.time(worker.late_seconds) : "–",
+      worker ? format.share(worker.last_share) : "–", worker ? format.time(worker.late_seconds) : "–", inputCell(member),
       format.bytes(member.bytes_received), format.bytes(member.bytes_sent),
       member.lost ? "lost" : member.left ? "left" : `${format.time(member.heartbeat_age_ms / 1000)} ago`]};
   });

@@ -117,7 +117,8 @@ class LiveTest(processes.JobTest):
     def test_every_expression_of_dashboard_and_alerts_holds_on_a_running_job(self):
         self.start(2, "tcp")
         metrics = f"http://{self.server.http}/metrics"
-        until(lambda: "phub_job_round_seconds" in fetch(metrics), "the job has done its first rounds")
+        until(lambda: all(name in fetch(metrics) for name in ("phub_job_round_seconds", "phub_member_step_share")),
+              "the job has done its first rounds, and its workers have reported them")
         text = fetch(metrics)
         code, said = promtool("check", "metrics", text=text)
         self.assertEqual(code, 0, said)

@@ -142,6 +142,28 @@ TEST_CASE("members are told with host and transport, what they moved and how lat
   }
 }
 
+TEST_CASE("where a worker's steps go is told of each worker that says so") {
+  JobTableFixture f;
+  const auto members = f.running(2, "resnet");
+  REQUIRE(f.table.members.heartbeat(members[1], false, {},
+                                    StepWaits{.steps = 4,
+                                              .step_ns = 2'000'000'000,
+                                              .input_ns = 500'000'000,
+                                              .exchange_ns = 1'000'000'000}));
+  const std::string text = text_of(f);
+  const std::string labels =
+      "{phub_job=\"resnet\",tenant=\"default\",worker=\"1\",host=\"host-1\",transport=\"shm\"";
+  for (const std::string& line : {"phub_member_step_seconds" + labels + "} 0.5\n",
+                                  "phub_member_step_share" + labels + ",of=\"input\"} 0.25\n",
+                                  "phub_member_step_share" + labels + ",of=\"exchange\"} 0.5\n",
+                                  "phub_member_step_share" + labels + ",of=\"compute\"} 0.25\n"}) {
+    CHECK_THAT(text, Contains(line));
+  }
+  CHECK_THAT(
+      text,
+      !Contains("phub_member_step_share{phub_job=\"resnet\",tenant=\"default\",worker=\"0\""));
+}
+
 TEST_CASE("latencies are told as cumulative histograms in seconds") {
   JobTableFixture f;
   f.running(1, "resnet");
