@@ -1,4 +1,5 @@
 """phub.Client and phub.numpy: results, errors, interrupts, forks. Usage: client_test.py LIBRARY BIN"""
+import math
 import os
 import re
 import shutil
@@ -290,6 +291,21 @@ class ClientTest(unittest.TestCase):
                     call(key)
         for call, field in ((mine.set_hyper, "learning_rate"), (mine.set_samples, "samples")):
             self.assertRaisesRegex(phub.Error, f"^{field}: 'fast' is not a number", call, "fast")
+
+    def test_steps_that_no_training_has_are_refused_and_nothing_is_lost_by_it(self):
+        mine = self.one()
+        mine.register_keys([phub.Key("w", 2)])
+        mine.report_steps(2.0, 1.0, 0.5, steps=10, samples=320)
+        for call, message in (
+                (lambda: mine.report_steps(1.0, 0.7, 0.4), "step_waits.exchange_ns"),
+                (lambda: mine.report_steps(-1.0, 0.0, 0.0), "step_waits.step_ns"),
+                (lambda: mine.report_steps(1.0, math.nan, 0.0), "step_waits.input_ns"),
+                (lambda: mine.report_steps(1.0, 0.0, 0.0, steps=-1), "steps: -1 is below 0"),
+                (lambda: mine.report_steps(1.0, 0.0, 0.0, samples=2**64), "samples: .* too large"),
+                (lambda: mine.report_steps(1.0, 0.0, 0.0, steps=0.5), "steps: 0.5 is not a whole number")):
+            with self.subTest(message), self.assertRaisesRegex(phub.Error, message):
+                call()
+        self.assertEqual(list(phub.numpy.push_pull(mine, "w", numpy.array([1, 2]))), [1, 2])
 
     def test_a_view_outlives_the_close(self):
         mine = self.one()

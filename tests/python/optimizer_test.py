@@ -204,6 +204,9 @@ class AloneTest(unittest.TestCase):
             with self.subTest(rule=rule, **options), self.assertRaisesRegex(phub.Error, message):
                 self.optimizer(model, rule=rule, **options)
         optimizer = self.optimizer(model)
+        optimizer.report_steps(2.0, input_seconds=1.0, exchange_seconds=0.5, steps=4)
+        with self.assertRaisesRegex(phub.Error, "step_waits.input_ns"):
+            optimizer.report_steps(1.0, input_seconds=2.0, exchange_seconds=0.0)
         with self.assertRaisesRegex(phub.Error, "set_samples: .*weight"):
             optimizer.set_samples(3.0)
 

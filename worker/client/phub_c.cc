@@ -161,6 +161,14 @@ int phub_set_hyper(phub_client* client, float learning_rate, float momentum, flo
       .learning_rate = learning_rate, .momentum = momentum, .gradient_scale = gradient_scale};
   return run(client, [&](phub::Client& c) { return c.set_hyper(hyper); });
 }
+int phub_report_steps(phub_client* client, uint64_t steps, uint64_t samples, double seconds,
+                      double input_seconds, double exchange_seconds) {
+  return run(client, [&](phub::Client& c) -> Status {
+    const auto times =
+        phub::step_waits_from(steps, samples, seconds, input_seconds, exchange_seconds);
+    return times ? c.report_steps(*times) : times.error();
+  });
+}
 int phub_set_samples(phub_client* client, float samples) {
   return run(client, [&](phub::Client& c) { return c.set_samples(samples); });
 }

@@ -112,6 +112,12 @@ int phub_set_hyper(phub_client* client, float learning_rate, float momentum, flo
 /* With rounds.weight "samples": images or tokens of each of this worker's pushes that follow, from
  * 2^-24 to 2^24; until it is called 1. The hyper-parameters stay. */
 int phub_set_samples(phub_client* client, float samples);
+/* Says what the steps since the last call took: `seconds` in all, of which this worker waited
+ * `input_seconds` for samples, and `exchange_seconds` in push and wait. `samples`: that it used in
+ * them; 0: they are not counted. The servers show it: `phubctl job explain` names who waits for
+ * what. Refuses what is negative or not a number, and parts that are longer than the whole. */
+int phub_report_steps(phub_client* client, uint64_t steps, uint64_t samples, double seconds,
+                      double input_seconds, double exchange_seconds);
 /* In a job that votes, with an encoding: the loss scale of the gradients that are pushed from now
  * on, if it is not that of the last vote. Before the first push of a round. */
 int phub_set_loss_scale(phub_client* client, float loss_scale);
@@ -136,12 +142,12 @@ uint32_t phub_workers(const phub_client* client);
 
 /* The samples of a training, in the order in which phub-worker uses them: an endless stream, in
  * which each epoch has every sample once, in an order that follows from the seed. So a position of
- * the stream says what a training has used. NULL if `samples` is 0 or above 2^32 - 1. It takes up to
- * 12 bytes a sample, once it is read. Any number of threads may read. */
+ * the stream says what a training has used. NULL if `samples` is 0 or above 2^32 - 1. It takes up
+ * to 12 bytes a sample, once it is read. Any number of threads may read. */
 phub_samples* phub_samples_new(uint64_t samples, uint64_t seed);
 void phub_samples_destroy(phub_samples* samples);
-/* Writes the samples at the positions [first, first + count) into `out`. Returns 0, or 1 where there
- * is not enough memory. */
+/* Writes the samples at the positions [first, first + count) into `out`. Returns 0, or 1 where
+ * there is not enough memory. */
 int phub_samples_read(const phub_samples* samples, uint64_t first, size_t count, uint32_t* out);
 
 #ifdef __cplusplus

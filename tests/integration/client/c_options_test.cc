@@ -57,7 +57,8 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
         phub_wait(failed, 0), phub_wait_all(failed), phub_wait_for(failed, 0, 1),
         phub_push_pull(failed, 0), phub_initialise(failed), phub_snapshot(failed, nullptr),
         phub_set_hyper(failed, 1, 1, 1), phub_set_samples(failed, 1),
-        phub_set_loss_scale(failed, 1), phub_vote(failed, 0, 1)}) {
+        phub_report_steps(failed, 1, 0, 1.0, 0.0, 0.0), phub_set_loss_scale(failed, 1),
+        phub_vote(failed, 0, 1)}) {
     CHECK(status == 1);
   }
   CHECK(failed.error() == said);

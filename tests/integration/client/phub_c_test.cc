@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <future>
 #include <string>
 #include <thread>
@@ -192,6 +193,19 @@ TEST_CASE("a mean is over the samples that workers say they have") {
       if (worker.parameter(0)[0] != expected) return "another step";
     }
     return "";
+  }) == kNothingWrong);
+}
+
+TEST_CASE("a worker says what its steps took, and what no step takes is refused by its name") {
+  Place place;
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    if (phub_report_steps(worker, 10, 320, 2.0, 1.0, 0.5) != 0) return "report_steps";
+    if (phub_report_steps(worker, 10, 320, 2.0, 1.5, 0.6) == 0) return "parts that are too long";
+    if (worker.error().find("step_waits.exchange_ns") == std::string::npos) return worker.error();
+    if (phub_report_steps(worker, 10, 320, std::nan(""), 0.0, 0.0) == 0) return "no number";
+    if (worker.error().find("step_waits.step_ns") == std::string::npos) return worker.error();
+    if (phub_report_steps(worker, 0, 0, 1.0, 0.0, 0.0) == 0) return "no step";
+    return exchange(worker);  // which goes on all the same
   }) == kNothingWrong);
 }
 

@@ -57,6 +57,7 @@ SIGNATURES: Dict[str, Tuple[object, List[object]]] = {
     "phub_rounds_before": (_u64, [_client]),
     "phub_set_hyper": (_int, [_client, _float, _float, _float]),
     "phub_set_samples": (_int, [_client, _float]),
+    "phub_report_steps": (_int, [_client, _u64, _u64, _double, _double, _double]),
     "phub_set_loss_scale": (_int, [_client, _float]),
     "phub_vote": (_int, [_client, _int, _float]),
     "phub_was_skipped": (_int, [_client, _u32]),

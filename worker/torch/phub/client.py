@@ -56,6 +56,17 @@ def _real(field: str, value: Any) -> float:
     return number
 
 
+def _count(field: str, value: Any) -> int:
+    """As C's uint64_t has it. Raises Error where that is none."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise Error(f"{field}: {value!r} is not a whole number") from None
+    if not 0 <= number < 2**64:
+        raise Error(f"{field}: {number} is {'below 0' if number < 0 else 'too large'}")
+    return number
+
+
 def _slice_ms(left_ms: float) -> int:
     return max(1, round(min(left_ms, _SLICE_MS)))
 
@@ -187,6 +198,14 @@ class Client:
     def set_samples(self, samples: float) -> None:
         """With rounds.weight "samples": images or tokens of each of this worker's pushes that follow."""
         self._call("phub_set_samples", _real("samples", samples))
+
+    def report_steps(self, seconds: float, input_seconds: float, exchange_seconds: float, steps: int = 1,
+                     samples: int = 0) -> None:
+        """What the steps since the last call took: all of it, the waits for samples, and the waits for the exchange.
+        `samples`: that this worker used in them; 0: they are not counted. Servers show it: `phubctl job explain` names
+        who waits for what."""
+        self._call("phub_report_steps", _count("steps", steps), _count("samples", samples), _real("seconds", seconds),
+                   _real("input_seconds", input_seconds), _real("exchange_seconds", exchange_seconds))
 
     def set_loss_scale(self, loss_scale: float) -> None:
         """In a job that votes, with an encoding: of the gradients that are pushed from now on, if it is not that of the last

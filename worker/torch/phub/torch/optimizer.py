@@ -140,6 +140,12 @@ class Optimizer(torch.optim.Optimizer):
             raise Error("set_samples: backward has pushed gradients already; call it after step and before backward")
         self._samples = samples
 
+    def report_steps(self, seconds: float, input_seconds: float, exchange_seconds: float, steps: int = 1,
+                     samples: int = 0) -> None:
+        """As phub.Client.report_steps: what the steps since the last call took. The program knows how long its loader took;
+        the exchange is what `step()` waited."""
+        self._joined().report_steps(seconds, input_seconds, exchange_seconds, steps, samples)
+
     def close(self) -> None:
         """Waits for the last step and leaves the job. What ends with the process need not be closed."""
         try:
