@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "tests/unit/train/compressing_worker.h"
+#include "tests/unit/train/compress/compressing_worker.h"
 
 namespace phub::compress {
 namespace {

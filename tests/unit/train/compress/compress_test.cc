@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/protocol/sparse_push.h"
-#include "tests/unit/train/compressing_worker.h"
+#include "tests/unit/train/compress/compressing_worker.h"
 
 namespace phub::compress {
 namespace {
