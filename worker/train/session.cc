@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/affinity.h"
+#include "common/rendezvous/end_reasons.h"
 #include "worker/nn/executor.h"
 #include "worker/nn/models/models.h"
 #include "worker/train/exchange/gpu_direct.h"
@@ -304,8 +305,11 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   const Status trained = trainer.run(reporter, is_last);
   samples.finish();
   const std::string ending = run.exchange.ending();
+  // A server that stops, and is gone too early, is a loss.
+  const bool is_planned = !ending.empty() && !(options.checkpoint.recovers &&
+                                               ending.starts_with(client::kServerStops));
   const auto loss = [&](const Status& why) {
-    return ending.empty() ? why : not_saved(ending, why, trainer.next_step());
+    return is_planned ? not_saved(ending, why, trainer.next_step()) : why;
   };
   if (!trained.ok()) return checkpoints.are_written() ? loss(trained) : trained;
   const Status written = checkpoints.write(trainer.next_step());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "worker/train/checkpoints/kept_checkpoints.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/exchange/residuals.h"
 
@@ -59,15 +60,16 @@ Status check_one_run(const SessionOptions& options, const nn::Executor& network,
 // wrote.
 Result<RunPosition> position_after_loss(const SessionOptions& options, std::uint64_t step) {
   if (options.update.loss_scale.kind != LossScaling::kVoted) return RunPosition{};
-  const auto position = read_position(options.checkpoint.path);
-  if (position && position->next_step == step) return position;
+  for (const auto& path : checkpoints_there(options.checkpoint.path)) {
+    const auto position = read_position(path);
+    if (position && position->next_step == step) return position;
+  }
   return Status(Code::kInvalidArgument,
                 "train.recover_s: the loss scale of step " + std::to_string(step) +
-                    " is in the checkpoint of worker 0, and " + options.checkpoint.path.string() +
-                    (position ? " is of step " + std::to_string(position->next_step)
-                              : " cannot be read here (" + position.error().message() + ")") +
-                    ": give train.checkpoint a folder that all workers share, or use a static "
-                    "loss_scale");
+                    " is in the checkpoint of worker 0, and neither " +
+                    options.checkpoint.path.string() + " nor one that stays beside it is of that " +
+                    "step here: give train.checkpoint a folder that all workers share, or use a "
+                    "static loss_scale");
 }
 
 }  // namespace

@@ -274,6 +274,7 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
     client.stop_joining = stop;
     client.peers = peers;
     client.joins_after_first = config.train().recover_s() > 0;
+    if (client.joins_after_first && config.workers() == 1) client.worker_index = 0;
     return make_shared(config, client, keys);
   }
   return make_local_steps(config, keys, stop, peers);

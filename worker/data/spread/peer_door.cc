@@ -56,6 +56,9 @@ Result<PeerListener> PeerListener::open(const std::string& address) {
   if (!socket) return errno_status("a socket for data.spread", Code::kResourceExhausted);
   const auto congestion = transport::CongestionControl::parse("auto");
   if (congestion) congestion->prepare(socket.get());
+  // Connections of a session before may still be closing.
+  const int reuse = 1;
+  static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)));
   sockaddr_storage bound = {};
   socklen_t length = sizeof(bound);
   auto* const any = reinterpret_cast<sockaddr*>(&bound);
