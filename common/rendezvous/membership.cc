@@ -19,6 +19,20 @@ milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds
   return std::max(milliseconds(1), timeout - elapsed);
 }
 
+// Deletes what some servers have of a round that others lack. Else these files would push out older
+// ones that all servers have. A server that cannot be asked, or does not let this worker, keeps it.
+void drop_snapshots(const Membership& membership,
+                    const std::vector<Result<Rendezvous::Files>>& replies) {
+  std::vector<Later<Status>> asked;
+  for (std::size_t server = 0; server < replies.size(); ++server) {
+    if (!replies[server]) continue;
+    const std::string& own = replies[server]->front();
+    const std::string file = own.substr(0, own.rfind(" at "));
+    asked.push_back(membership.servers[server]->begin_delete_snapshot(file, kLeaveTimeout));
+  }
+  for (const auto& deleted : asked) static_cast<void>(deleted());
+}
+
 }  // namespace
 
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
@@ -125,7 +139,10 @@ Result<std::vector<std::string>> snapshot_all(const Membership& membership, std:
   for (const auto& reply : asked) replies.push_back(reply());
   std::vector<std::string> files;
   for (const auto& reply : replies) {
-    if (!reply) return reply.error().with_context("snapshot");
+    if (!reply) {
+      drop_snapshots(membership, replies);
+      return reply.error().with_context("snapshot");
+    }
     files.insert(files.end(), reply->begin(), reply->end());
   }
   return files;

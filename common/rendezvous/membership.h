@@ -49,7 +49,7 @@ Status note_samples_all(const Membership& membership, const SampleLedger& ledger
 
 // Calls Rendezvous::snapshot at all servers at once, since the other workers wait meanwhile.
 // Returns "FILE at ADDRESS" of each, in their order, each followed by those of other racks. The
-// first error is returned when all have answered.
+// first error is returned when all have answered; then what the others took is deleted.
 Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
                                               std::chrono::milliseconds timeout);
 

@@ -44,12 +44,12 @@ struct Asked {
 
 template <typename Reply, typename Request>
 auto ask(ServerCalls& calls, const char* method, Request request, milliseconds timeout,
-         const std::stop_token& stop = {}) {
+         const std::stop_token& stop = {}, const char* service = kRendezvous) {
   const auto asked = std::make_shared<Asked<Request, Reply>>(std::move(request));
   const auto only = [raw = asked.get()](std::size_t number) {
     return number == 0 ? &raw->request : nullptr;
   };
-  asked->call.emplace(calls, timeout, CallMessages{method, only, &asked->reply}, stop);
+  asked->call.emplace(calls, timeout, CallMessages{method, only, &asked->reply, service}, stop);
   return asked;
 }
 
@@ -372,6 +372,14 @@ Later<Result<Rendezvous::Files>> Rendezvous::begin_snapshot(std::uint64_t round,
     return files;
   };
   return {wait, [asked] { return asked->call->is_over(); }};
+}
+
+Later<Status> Rendezvous::begin_delete_snapshot(const std::string& file, milliseconds timeout) {
+  control::DeleteSnapshotRequest request;
+  request.set_file(file);
+  const auto asked = ask<control::DeleteSnapshotReply>(*calls_, "Delete", std::move(request),
+                                                       timeout, stop_, kSnapshots);
+  return {[asked] { return asked->call->wait(); }, [asked] { return asked->call->is_over(); }};
 }
 
 Status Rendezvous::leave(milliseconds timeout, const std::string& reason) {

@@ -156,6 +156,9 @@ class Rendezvous {
   Result<Files> snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
   Later<Result<Files>> begin_snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
 
+  // `file` as phubctl names it, without its server.
+  Later<Status> begin_delete_snapshot(const std::string& file, std::chrono::milliseconds timeout);
+
   // `reason`: of a rack where the job has failed.
   Status leave(std::chrono::milliseconds timeout, const std::string& reason = {});
   Later<Status> begin_leave(std::chrono::milliseconds timeout, const std::string& reason = {});

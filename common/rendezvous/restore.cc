@@ -29,6 +29,7 @@ Status restore_all(const std::vector<std::string>& addresses, const std::vector<
     PHUB_ASSIGN_OR_RETURN(one->calls, ServerCalls::create(addresses[server], security, server));
     one->request.set_file(files[server]);
     one->request.set_name(job);
+    one->request.set_by_workers(true);
     const auto only = [raw = one.get()](std::size_t number) {
       return number == 0 ? &raw->request : nullptr;
     };

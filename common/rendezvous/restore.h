@@ -14,7 +14,8 @@
 namespace phub::client {
 
 // `files`: entry s is what server s took, as Rendezvous::snapshot named it. The job is called `job`
-// from then on. A job of that name that waits without members is changed to the restored one.
+// from then on, and its workers' own (RestoreRequest.by_workers). A job of that name that waits
+// without members is changed to the restored one.
 // Keeps trying until `timeout` while a server does not reply. `stop` ends it with kAborted.
 // Errors name the server: kAlreadyExists (a job of that name has members), kNotFound (the file is
 // gone), kDataLoss (it is damaged), kUnavailable, kPermissionDenied (the token may not restore).

@@ -177,6 +177,8 @@ struct Job {
   SampleLedger samples = {};            // what its rounds use, as its workers say
   std::optional<Secret> peer_key = {};  // by which its workers know each other; none asked: none
   bool by_admin = false;                // lives without members until it is closed
+  // Its workers had it restored: it ends then if it has no members. None: not so.
+  std::optional<TimePoint> unjoined_until = {};
   std::uint64_t base_job_id =
       0;  // its keys were added to that one's, and it fails with it; 0: none
   std::string refused_keys = {};  // lists of keys to be added to it differed: how

@@ -15,12 +15,14 @@
 namespace phub::server {
 namespace {
 
+constexpr std::chrono::seconds kUnjoinedMax{60};  // that a job waits which its workers restored
+
 constexpr std::chrono::seconds kSaveDeadline{30};  // of a write to the disk
 
 // Nobody has joined it and nothing is made of it: it could be another job as well.
 bool is_untouched(const Job& job) {
-  return job.by_admin && job.state == JobState::kWaiting && job.members.empty() &&
-         job.place.memory == Memory::kNone && job.saved != Saved::kWriting;
+  return (job.by_admin || job.unjoined_until) && job.state == JobState::kWaiting &&
+         job.members.empty() && job.place.memory == Memory::kNone && job.saved != Saved::kWriting;
 }
 
 bool is_there(const Member& member) { return !member.has_left && !member.was_lost; }
@@ -70,7 +72,7 @@ Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,
 
 Result<std::uint64_t> JobLife::create(const JobSpec& spec, const std::string& tenant,
                                       const std::optional<Digest>& nonce_hash,
-                                      const std::string& snapshot) {
+                                      const std::string& snapshot, bool by_workers) {
   PHUB_RETURN_IF_ERROR(validate(spec));
   auto shared = std::make_shared<const JobSpec>(spec);
   PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
@@ -80,10 +82,14 @@ Result<std::uint64_t> JobLife::create(const JobSpec& spec, const std::string& te
   if (job != nullptr) {
     PHUB_RETURN_IF_ERROR(start_instead(*job, std::move(shared)));
   } else {
-    PHUB_ASSIGN_OR_RETURN(job, add(tenant, std::move(shared), /*by_admin=*/true));
+    PHUB_ASSIGN_OR_RETURN(job, add(tenant, std::move(shared), /*by_admin=*/!by_workers));
     job->nonce_hash = nonce_hash;
   }
   job->start = {.file = snapshot, .core_load_bytes = std::move(snapshot_load)};
+  if (!job->by_admin) {
+    job->unjoined_until = index_.now() + kUnjoinedMax;
+    return job->id;
+  }
   const Status saved = saved_.save(lock, *job);
   if (saved.ok()) return job->id;
   if (is_live(*job)) finish(*job, JobState::kFailed, "it could not be saved");

@@ -41,11 +41,11 @@ class JobLife {
 
   // `snapshot`: a file of options.snapshots that the job starts from; empty: none. Then a job of
   // that name which an administrator made and nobody has joined becomes that job, and keeps its id
-  // and its nonce.
+  // and its nonce. `by_workers`: RestoreRequest.by_workers.
   Result<std::uint64_t> create(const JobSpec& spec,
                                const std::string& tenant = std::string(kDefaultTenant),
                                const std::optional<Digest>& nonce_hash = std::nullopt,
-                               const std::string& snapshot = {});
+                               const std::string& snapshot = {}, bool by_workers = false);
   // Whether a job of this spec that starts from a file of so many bytes may be made, before the
   // file is read. Errors: those of create, and kResourceExhausted for what it will pin at least.
   Status admit_restored(const JobSpec& spec, const std::string& tenant, std::uint64_t bytes) const;

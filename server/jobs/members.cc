@@ -10,6 +10,7 @@
 
 #include "common/base/log_value.h"
 #include "common/job/check.h"
+#include "common/rendezvous/end_reasons.h"
 #include "server/jobs/core_load.h"
 
 namespace phub::server {
@@ -134,7 +135,7 @@ Status check_first(const JobIndex& index, const JoinArguments& arguments) {
     return Status(Code::kUnavailable, fmt::format("job \"{}\" {}", to_string(name), why));
   };
   if (job != nullptr && job->state != JobState::kWaiting) {
-    return not_yet("runs, and is to be joined when it has ended");
+    return not_yet(client::kStillRuns);
   }
   if (arguments.worker_index == 0) return {};
   if (job == nullptr) return not_yet("is not there yet: worker 0 makes or restores it");
@@ -227,6 +228,12 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
                       label(*job),
                       job->base_job_id == 0 ? "its keys are nobody's additions"
                                             : "has the keys that others added to theirs"));
+    }
+    if (job->unjoined_until && !arguments.after_first) {
+      return Status(Code::kAlreadyExists,
+                    fmt::format("job \"{}\" was restored by its workers after a loss, and takes "
+                                "them alone (train.recover_s); choose another name",
+                                label(*job)));
     }
     const std::shared_ptr<const JobSpec> existing = job->spec;
     lock.unlock();

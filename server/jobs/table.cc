@@ -47,6 +47,10 @@ void JobTable::fail_the_late() {
   if (drain_deadline_ && time >= *drain_deadline_) return end_drained(lock);
   for (const std::shared_ptr<Job>& job : index_.all_live()) {
     if (!is_live(*job)) continue;  // it failed with another
+    if (job->members.empty() && job->unjoined_until && time >= *job->unjoined_until) {
+      life.finish(*job, JobState::kEnded, "its workers had it restored, and none has joined it");
+      continue;
+    }
     for (const auto& [worker, member] : job->members) {
       if (member->has_left || member->was_lost || member->calls > 0) continue;
       if (time - member->last_seen <= index_.options.heartbeat_deadline) continue;

@@ -49,7 +49,8 @@ Status SnapshotService::restore(Call& call, const control::RestoreRequest& reque
   const bool waits = before && before->state == JobState::kWaiting;
   PHUB_RETURN_IF_ERROR(store.verify(request.file()).error());
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
-                        table_.life.create(now.spec, tenant, std::nullopt, request.file()));
+                        table_.life.create(now.spec, tenant, std::nullopt, request.file(),
+                                            request.by_workers()));
   reply.set_job_id(job_id);
   if (waits)
     reply.add_notes("it waited under that name without workers, and keeps its id and nonce");

@@ -10,6 +10,7 @@
 
 #include "common/rendezvous/end_reasons.h"
 #include "common/rendezvous/restore.h"
+#include "common/tensors/safetensors.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/train/checkpoints/checkpoint.h"
 #include "worker/train/checkpoints/kept_checkpoints.h"
@@ -21,17 +22,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPauseFirst{100};
 constexpr milliseconds kPauseLast{2000};
-
-// What no server and no other worker can mend by coming back, or somebody has wanted.
-bool is_final(const Status& error) {
-  const auto says = [&](std::string_view words) {
-    return error.message().find(words) != std::string::npos;
-  };
-  const Code code = error.code();
-  return code == Code::kInvalidArgument || code == Code::kDataLoss ||
-         code == Code::kUnauthenticated || code == Code::kInternal ||
-         says(client::kClosedByAdministrator) || says(client::kTenantDeleted);
-}
 
 }  // namespace
 
@@ -51,10 +41,14 @@ Result<std::vector<std::string>> snapshots_at(const std::string& snapshots,
       }
     }
     if (file.empty()) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("the checkpoint names no snapshot of server {} (it names {}): give "
-                                "the servers that it was trained with",
-                                address, snapshots.empty() ? "none" : snapshots));
+      return Status(
+          Code::kInvalidArgument,
+          snapshots.empty()
+              ? "train.recover_s: the checkpoint is of a training without train.snapshot, so its "
+                "servers' part is nowhere: remove it to begin anew"
+              : fmt::format("train.recover_s: the checkpoint names no snapshot of server {} (it "
+                            "names {}): give the servers that it was trained with",
+                            address, snapshots));
     }
     files.push_back(std::move(file));
   }
@@ -70,15 +64,23 @@ bool Recovery::is_on() const { return config_.train().recover_s() > 0; }
 bool Recovery::is_first() const { return config_.workers() == 1 || config_.worker_index() == 0; }
 
 Status Recovery::prepare(train::SessionOptions& options) {
+  is_asked_ = has_joined_ = is_damaged_ = false;
   snapshots_.clear();
   resume_.clear();
   if (!is_on() || !is_first()) return {};
   const auto paths = train::checkpoints_there(options.checkpoint.path);
   for (const auto& path : paths) {
+    // All of it: half a file has a whole head.
+    const auto whole = read_safetensors(path);
     const auto position = train::read_position(path);
-    if (!position) {
-      note_passed_over(path, position.error());
+    if (!whole || !position) {
+      note_passed_over(path, whole ? position.error() : whole.error());
       continue;
+    }
+    if (position->next_step > newest_) {
+      newest_ = position->next_step;
+      tries_ = 0;
+      damaged_.clear();
     }
     if (damaged_.contains(position->next_step)) continue;
     if (position->model != options.model || position->seed != options.seed) {
@@ -89,17 +91,15 @@ Status Recovery::prepare(train::SessionOptions& options) {
     }
     PHUB_ASSIGN_OR_RETURN(snapshots_,
                           snapshots_at(position->snapshots, client_of(config_).servers));
-    if (position->next_step != step_) tries_ = 0;
     step_ = position->next_step;
     resume_ = path;
     break;
   }
   if (resume_.empty() && !paths.empty()) {
-    return {
-        Code::kDataLoss,
-        fmt::format("train.recover_s: no checkpoint is left to go on from (of {}): remove {} to "
-                    "begin anew",
-                    paths.size(), options.checkpoint.path.string())};
+    return {Code::kDataLoss,
+            fmt::format("train.recover_s: no checkpoint is left to go on from (of {}): remove {} "
+                        "and those of its steps to begin anew",
+                        paths.size(), options.checkpoint.path.string())};
   }
   options.checkpoint.resume = resume_;
   return {};
@@ -111,6 +111,7 @@ void Recovery::note_passed_over(const std::filesystem::path& path, const Status&
 }
 
 Status Recovery::restore() {
+  is_asked_ = true;
   if (snapshots_.empty()) return {};
   const ClientOptions client = client_of(config_);
   const Status restored = client::restore_all(client.servers, snapshots_, client.job.name,
@@ -123,13 +124,46 @@ Status Recovery::restore() {
   return restored.with_context("train.recover_s");
 }
 
-bool Recovery::goes_on(Status& error, bool has_trained) {
+void Recovery::joined(std::uint64_t steps_before) {
+  has_joined_ = has_ever_joined_ = true;
+  if (!is_on() || steps_before > 0 || steps_ < 2 * config_.train().checkpoint_steps()) return;
+  note_(
+      fmt::format("train.recover_s: the training begins anew, though this worker has made {} "
+                  "steps: worker 0 has found no checkpoint; is train.checkpoint where it was?",
+                  steps_));
+}
+
+// Whether no server and no other worker can mend it by coming back, or somebody has wanted it.
+bool Recovery::is_final(const Status& error) const {
+  const auto says = [&](std::string_view words) {
+    return error.message().find(words) != std::string::npos;
+  };
+  if (!is_asked_) return true;  // it is this worker's own
+  switch (error.code()) {
+    case Code::kInvalidArgument:
+    case Code::kDataLoss:
+    case Code::kUnauthenticated:
+    case Code::kPermissionDenied:
+      // A server that was started again knows no secret of before.
+      if (error.code() != Code::kPermissionDenied || !has_joined_) return true;
+      break;
+    default:
+      break;
+  }
+  if (says(client::kClosedByAdministrator) || says(client::kTenantDeleted)) return true;
+  if (error.message().starts_with("train.snapshot")) return true;  // servers without a state folder
+  // The job is another training's, else it would have ended in that time.
+  const bool is_anothers = says(client::kStillRuns) || error.code() == Code::kAlreadyExists;
+  return !has_ever_joined_ && is_anothers && !loss_.empty() &&
+         Clock::now() - lost_ >= milliseconds(config_.timeout_ms());
+}
+
+bool Recovery::goes_on(Status& error) {
   if (!is_on() || stop_.stop_requested()) return false;
   if (std::exchange(is_damaged_, false)) return true;  // another checkpoint is next
   if (is_final(error)) return false;
-  if (has_trained) damaged_.clear();
   const auto now = Clock::now();
-  if (has_trained || loss_.empty()) {
+  if (has_joined_ || loss_.empty()) {
     lost_ = now;
     loss_ = error.message();
     pause_ = kPauseFirst;
@@ -138,11 +172,11 @@ bool Recovery::goes_on(Status& error, bool has_trained) {
                     "for who is missing (train.recover_s)",
                     error.message(), config_.train().recover_s()));
   }
-  if (has_trained && is_first() && ++tries_ >= kTriesMax) {
+  if (has_joined_ && is_first() && ++tries_ >= kTriesMax) {
     error = error.with_context(
-        fmt::format("train.recover_s: the training has failed {} times after step {}, without "
+        fmt::format("train.recover_s: the training was lost {} times after step {}, without "
                     "another checkpoint between",
-                    tries_, step_));
+                    tries_, newest_));
     return false;
   }
   if (now - lost_ >= std::chrono::seconds(config_.train().recover_s())) {
@@ -160,7 +194,7 @@ bool Recovery::goes_on(const train::SessionResult& result) {
     return false;
   }
   Status ended(Code::kUnavailable, result.ending);
-  return goes_on(ended, true);
+  return goes_on(ended);
 }
 
 void Recovery::pause() {

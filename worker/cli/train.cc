@@ -56,26 +56,24 @@ Result<train::SessionResult> train_to_the_end(const WorkerConfig& config,
                                               train::SessionOptions& options, PeerAddress listens,
                                               const StopSignal& stop) {
   Recovery recovery(config, options.note, stop.token());
+  const auto make =
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
+    PHUB_RETURN_IF_ERROR(recovery.restore());
+    PHUB_ASSIGN_OR_RETURN(auto exchange,
+                          make_exchange(config, keys, stop.token(), {listens.host, listens.port}));
+    recovery.joined(exchange->facts().steps_before);
+    return exchange;
+  };
+  options.stepped = [&] { recovery.stepped(); };
   while (true) {
-    bool has_trained = false;
     const auto session = [&]() -> Result<train::SessionResult> {
       PHUB_RETURN_IF_ERROR(recovery.prepare(options));
-      return train::run_session(
-          options,
-          [&](const std::vector<KeySpec>& keys)
-              -> Result<std::unique_ptr<train::GradientExchange>> {
-            PHUB_RETURN_IF_ERROR(recovery.restore());
-            return make_exchange(config, keys, stop.token(), {listens.host, listens.port});
-          },
-          [&] {
-            has_trained = true;
-            return stop.requested();
-          });
+      return train::run_session(options, make, [&] { return stop.requested(); });
     };
     auto result = session();
     if (result && !recovery.goes_on(*result)) return result;
     Status error = result ? Status() : result.error();
-    if (!result && !recovery.goes_on(error, has_trained)) return error;
+    if (!result && !recovery.goes_on(error)) return error;
     PHUB_ASSIGN_OR_RETURN(listens, listen_for_peers(config, options));
   }
 }

@@ -292,6 +292,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   if (prints()) note_feed_cpus(options);
   LossNotes losses(options, run.exchange);
   const auto is_last = [&, asked = false]() mutable -> Result<bool> {
+    if (options.stepped) options.stepped();
     if (prints()) losses.look();
     if (!asked && stopped()) {
       asked = true;
@@ -306,8 +307,8 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   samples.finish();
   const std::string ending = run.exchange.ending();
   // A server that stops, and is gone too early, is a loss.
-  const bool is_planned = !ending.empty() && !(options.checkpoint.recovers &&
-                                               ending.starts_with(client::kServerStops));
+  const bool is_planned =
+      !ending.empty() && !(options.checkpoint.recovers && ending.starts_with(client::kServerStops));
   const auto loss = [&](const Status& why) {
     return is_planned ? not_saved(ending, why, trainer.next_step()) : why;
   };

@@ -115,6 +115,7 @@ struct SessionOptions {
   CheckpointOptions checkpoint{};
   ReportOptions report{};
   std::function<void(std::string_view)> note{};  // is told what a user should know; may be empty
+  std::function<void()> stepped{};               // is called after each step; may be empty
 };
 
 // Images of a step of all workers, those of accumulated batches apart.

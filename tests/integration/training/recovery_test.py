@@ -190,6 +190,47 @@ class Recovery(unittest.TestCase):
         self.assertRegex(said[0], r"checkpoint \S+damaged is passed over: .*checksum")
         self.check_end("damaged", whole)
 
+    def test_a_checkpoint_that_is_cut_is_passed_over(self):
+        self.config("checkpoint_last: 2")
+        whole = self.undisturbed()
+        self.start("cut")
+        self.wait_for_checkpoint("cut", after=EVERY)
+        self.workers[0].kill()
+        self.workers[0].communicate()
+        path = self.folder / "cut"
+        newest = int(facts_of(path)["next_step"])
+        data = path.read_bytes()
+        path.unlink()  # it may be one file with the one that stays
+        path.write_bytes(data[:-100])
+        path.with_name(f"cut.step-{newest}").unlink()
+        self.workers[0] = self.worker(0, "cut")
+        said = self.finish()
+        self.assertRegex(said[0], r"checkpoint \S+cut is passed over: ")
+        self.check_end("cut", whole)
+
+    def test_a_worker_alone_needs_no_index(self):
+        self.config(steps=60)
+        self.servers.append(self.server(0))
+        done = run(processes.BIN / "phub-worker", "train", self.path, "--server", self.servers[0].control, "--workers", "1",
+                   "--checkpoint", self.folder / "alone")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_another_training_of_that_name_is_refused_and_the_first_one_goes_on(self):
+        self.config(steps=1_000_000, every=500)
+        self.start("one")
+        self.wait_for_checkpoint("one")
+        self.path.write_text(self.path.read_text() + "\ntimeout_ms: 500\n")
+        first, self.workers = self.workers, []
+        for index in range(WORKERS):
+            self.workers.append(self.worker(index, "one"))
+        for process in self.workers:
+            _, errors = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 1, errors)
+            self.assertRegex(errors, "runs, and is to be joined when it has ended|has all of its|have joined it|exists")
+        self.workers = first
+        self.assertTrue(all(process.poll() is None for process in first))
+        self.wait_for_checkpoint("one", after=int(facts_of(self.folder / "one")["next_step"]))
+
     def last_snapshot(self, name, address):
         """The file at that server which the checkpoint of `name` says."""
         for one in facts_of(self.folder / name)["snapshots"].split(", "):
@@ -218,16 +259,20 @@ class Recovery(unittest.TestCase):
     def disturb(self, name, rng, acts):
         self.start(name)
         for _ in range(rng.randrange(1, 4)):
-            if any(process.poll() is not None for process in self.workers):
-                return  # it was quick
             for _ in range(rng.randrange(25)):
                 self.servers[0].ctl("job", "list")
+            path = self.folder / name
+            if path.exists() and int(facts_of(path)["next_step"]) > self.steps // 2:
+                return  # who is lost in the last steps finds nobody
             victim = rng.randrange(WORKERS + 2)
-            acts.append(f"worker {victim}" if victim < WORKERS else f"server {victim - WORKERS}")
+            asks = victim >= WORKERS and rng.random() < 0.3
+            acts.append(f"worker {victim}" if victim < WORKERS else f"server {victim - WORKERS}, {asks=}")
             if victim < WORKERS:
                 self.kill_worker(victim, name)
-            else:
-                self.kill_server(victim - WORKERS)
+                continue
+            if asks:  # and has no time for what it would do then
+                self.servers[victim - WORKERS].process.send_signal(signal.SIGTERM)
+            self.kill_server(victim - WORKERS)
 
     def test_what_is_not_at_the_servers_comes_back_too(self):
         """A scale that workers vote on, and what compression keeps back."""

@@ -57,6 +57,43 @@ TEST_CASE("A job that runs is joined by nobody, and the next one under its name 
   CHECK(f.join_after_first(1));
 }
 
+// Of a job that is made from a snapshot, without a store: its file is not read before it starts.
+Result<std::uint64_t> restore(Fixture& f) {
+  return f.table.life.create(spec_of(2), std::string(kDefaultTenant), std::nullopt, "file",
+                             /*by_workers=*/true);
+}
+
+TEST_CASE("What its workers had restored takes them alone, and another restore takes its place") {
+  Fixture f;
+  const auto id = restore(f);
+  REQUIRE(id);
+  const auto stranger = f.join(spec_of(2));
+  REQUIRE_FALSE(stranger);
+  CHECK(stranger.error().code() == Code::kAlreadyExists);
+  CHECK_THAT(stranger.error().message(), Contains("restored by its workers"));
+  CHECK(restore(f).value() == *id);
+  f.refuses(1, "waits for worker 0");
+  REQUIRE(f.join_after_first(0));
+  CHECK(restore(f).error().code() == Code::kAlreadyExists);
+  CHECK(f.join_after_first(1));
+}
+
+TEST_CASE(
+    "What its workers had restored ends when none has joined it, and an administrator's waits") {
+  Fixture f;
+  REQUIRE(restore(f));
+  REQUIRE(
+      f.table.life.create(spec_of(2, "kept"), std::string(kDefaultTenant), std::nullopt, "file"));
+  f.time_ms += 59'000;
+  f.table.reap();
+  CHECK(f.state() == JobState::kWaiting);
+  f.time_ms += 1'000;
+  f.table.reap();
+  CHECK(f.state() == JobState::kEnded);
+  CHECK_THAT(f.reason(), Contains("none has joined it"));
+  CHECK(f.state("kept") == JobState::kWaiting);
+}
+
 TEST_CASE("A worker that has its seat already is refused as any other is") {
   Fixture f;
   REQUIRE(f.join_after_first(0));
