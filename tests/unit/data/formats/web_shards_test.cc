@@ -238,6 +238,21 @@ TEST_CASE("Opening tells how far it is, and stops when it is told to") {
         Code::kAborted);
 }
 
+TEST_CASE("A shard that never ends is stopped within it") {
+  ShardServer server;
+  const std::string folder = tar_member("d/", "", '5');
+  server.answer_with([&](const Asked& asked) {
+    std::string body;
+    while (body.size() < asked.bytes + folder.size()) body += folder;
+    return part(content_range(asked.first, asked.bytes, 1ULL << 50U),
+                body.substr(asked.first % folder.size(), asked.bytes));
+  });
+  const OnProgress until_read = [](const Progress& progress) { return progress.bytes == 0; };
+  const auto set =
+      open_sample_set(server.url("/train.tar"), Split::kTrain, {.on_progress = until_read});
+  CHECK(set.error().message() == "stopped after 0 of 1 shards");
+}
+
 TEST_CASE("A check of shards on a server ends where it cannot be asked, and counts no damage") {
   ShardServer server;
   put_tars(server);

@@ -9,16 +9,18 @@
 namespace phub::data {
 namespace {
 
-// Counts what is read of a file.
+// Counts what is read of a file, until the pass is stopped.
 class CountedSource final : public ByteSource {
  public:
-  CountedSource(const ByteSource& file, std::atomic<std::uint64_t>& bytes)
-      : file_(file), bytes_(bytes) {}
+  CountedSource(const ByteSource& file, std::atomic<std::uint64_t>& bytes,
+                const IsStopped& is_stopped)
+      : file_(file), bytes_(bytes), is_stopped_(is_stopped) {}
 
   std::string name() const override { return file_.name(); }
   std::uint64_t bytes() const override { return file_.bytes(); }
   bool is_far() const override { return file_.is_far(); }
   Status read(std::uint64_t offset, std::span<std::uint8_t> into) const override {
+    if (is_stopped_()) return {Code::kAborted, "stopped"};
     bytes_.fetch_add(into.size(), std::memory_order_relaxed);
     return file_.read(offset, into);
   }
@@ -26,6 +28,7 @@ class CountedSource final : public ByteSource {
  private:
   const ByteSource& file_;
   std::atomic<std::uint64_t>& bytes_;
+  const IsStopped& is_stopped_;
 };
 
 std::optional<std::vector<ShardEntry>> kept_samples(const IndexStore& store, std::size_t shard,
@@ -59,7 +62,6 @@ Status ShardSamples::add(const ByteSource& file, std::uint64_t offset, std::uint
     return file.refused(offset, "more than " + std::to_string(kMaxSamples) +
                                     " samples; leave some of the shards out");
   }
-  if ((*is_stopped_)()) return {Code::kAborted, "stopped"};
   entries_.push_back({.offset = offset,
                       .bytes = static_cast<std::uint32_t>(bytes),
                       .shard = static_cast<std::uint16_t>(shard_),
@@ -73,13 +75,13 @@ Result<std::vector<ShardEntry>> scan_shards(const Shards& shards, const ScanShar
   std::atomic<std::uint64_t> samples{0}, bytes{0};
   const auto scan_one = [&](std::size_t shard, const IsStopped& is_stopped) -> Status {
     PHUB_ASSIGN_OR_RETURN(const auto file, shards[shard]->open());
-    ShardSamples into(shard, samples, is_stopped);
+    ShardSamples into(shard, samples);
     const auto kept = options.store != nullptr ? kept_samples(*options.store, shard, file->bytes())
                                                : std::nullopt;
     if (kept) {
       PHUB_RETURN_IF_ERROR(add_all(*file, *kept, into));
     } else {
-      PHUB_RETURN_IF_ERROR(scan(CountedSource(*file, bytes), into));
+      PHUB_RETURN_IF_ERROR(scan(CountedSource(*file, bytes, is_stopped), into));
       if (options.store != nullptr) options.store->keep(shard, kept_form(into.entries()));
     }
     found[shard] = into.take();

@@ -27,10 +27,9 @@ static_assert(sizeof(ShardEntry) == 16);
 class ShardSamples {
  public:
   // `all` counts the samples of all shards.
-  ShardSamples(std::size_t shard, std::atomic<std::uint64_t>& all, const IsStopped& is_stopped)
-      : shard_(shard), all_(&all), is_stopped_(&is_stopped) {}
+  ShardSamples(std::size_t shard, std::atomic<std::uint64_t>& all) : shard_(shard), all_(&all) {}
 
-  // Errors: kInvalidArgument above a bound, kAborted when the pass is stopped.
+  // Error: kInvalidArgument above a bound.
   Status add(const ByteSource& file, std::uint64_t offset, std::uint64_t bytes,
              std::uint64_t label);
 
@@ -40,7 +39,6 @@ class ShardSamples {
  private:
   std::size_t shard_;
   std::atomic<std::uint64_t>* all_;
-  const IsStopped* is_stopped_;
   std::vector<ShardEntry> entries_;
 };
 
