@@ -214,7 +214,7 @@ class WebShards(ImageFolder):
         self.refused(r"train-000000.tar\?... has no shard of the split test; join", 1,
                      url.format("train-000000.tar"))
         self.refused(r"tars/\?... does not end in .tar; name the shards", 2, url.format(""))
-        self.refused("none of the words train, test, val and val", 2, url.format("0.tar"))
+        self.refused("none of the words train, test, val and val.*put #train", 2, url.format("0.tar"))
 
 
 if __name__ == "__main__":

@@ -30,8 +30,18 @@ TEST_CASE("The last word of a split in its path says which split a URL is of") {
   CHECK(urls_of("https://h/train_test/validation.9.tar", Split::kTest).size() == 1);
   for (const char* const word : {"Train", "training", "xtrain", "train2", "dev"}) {
     CHECK_THAT(refused_path("https://train/" + std::string(word) + "-0.tar"),
-               Catch::Contains("-0.tar has none of the words train, test, val"));
+               Catch::Contains("-0.tar has none of the words train, test, val") &&
+                   Catch::Contains("put #train or #test behind the URL"));
   }
+}
+
+TEST_CASE("A word behind a '#' says the split in place of the path") {
+  const std::string path = "https://h/train/{0..1}.tar?x#val::https://h/2.tar#train";
+  CHECK(urls_of(path, Split::kTest) == Urls{"https://h/train/0.tar?x", "https://h/train/1.tar?x"});
+  CHECK(urls_of(path, Split::kTrain) == Urls{"https://h/2.tar"});
+  CHECK(urls_of("https://h/train.tar#x#test", Split::kTrain).size() == 1);
+  CHECK_THAT(refused_path("https://h/train.tar::https://h/train.tar#train"),
+             Catch::Contains("named twice"));
 }
 
 TEST_CASE("Shards of a server are in the order of their URLs' bytes, as files are") {

@@ -138,6 +138,7 @@ TEST_CASE("Both splits are found in one path") {
   const std::string path = server.url("/set/{train-0,train-1,val}.tar");
   CHECK(opened_at(path)->samples() == 40);
   CHECK(samples_of(*opened_at(path, Split::kTest)) == std::vector<Sample>{{3, jpeg("v")}});
+  CHECK(samples_of(*opened_at(server.url("/set/val.tar#train")))[0].label == 3);
 }
 
 TEST_CASE("A shard that a server does not give is named, and so is what it answers") {

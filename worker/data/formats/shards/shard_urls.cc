@@ -14,20 +14,33 @@ std::string_view path_in(std::string_view url) {
   return url.substr(path.begin, path.end - path.begin);
 }
 
+// Where the '#' is, or the end.
+std::size_t fragment_of(std::string_view url) {
+  return std::min(url.find('#', path_of_url(url).begin), url.size());
+}
+
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// The last word of a split in the path; empty without one.
-std::string split_word(std::string_view path) {
+bool is_split_word(const std::string& word) {
+  for (const Split split : {Split::kTrain, Split::kTest}) {
+    const std::vector<std::string> words = words_of(split);
+    if (std::find(words.begin(), words.end(), word) != words.end()) return true;
+  }
+  return false;
+}
+
+// The fragment if it is a word of a split, else the last such word in the path; empty without one.
+std::string split_word(const std::string& url) {
+  const std::string fragment = url.substr(std::min(fragment_of(url) + 1, url.size()));
+  if (is_split_word(fragment)) return fragment;
+  std::string_view path = path_in(url);
   while (!path.empty()) {
     std::size_t begin = path.size();
     while (begin > 0 && is_letter_or_digit(path[begin - 1])) --begin;
     const std::string word(path.substr(begin));
-    for (const Split split : {Split::kTrain, Split::kTest}) {
-      const std::vector<std::string> words = words_of(split);
-      if (std::find(words.begin(), words.end(), word) != words.end()) return word;
-    }
+    if (is_split_word(word)) return word;
     path = path.substr(0, begin > 0 ? begin - 1 : 0);
   }
   return {};
@@ -49,7 +62,7 @@ Status no_word(const std::string& url) {
   return {Code::kInvalidArgument,
           printable(url) +
               " has none of the words train, test, val and validation in its path; they say of "
-              "which split a shard is: rename the shards, or pack them (phub-worker data pack)"};
+              "which split a shard is: put #train or #test behind the URL"};
 }
 
 Status no_urls(const std::string& path, Split split) {
@@ -76,7 +89,7 @@ Result<std::vector<std::string>> shard_urls(const std::string& path, Split split
   std::string first_word;
   for (const std::string& url : *all) {
     PHUB_RETURN_IF_ERROR(check_shard_url(url, kind));
-    const std::string word = split_word(path_in(url));
+    const std::string word = split_word(url);
     if (word.empty()) return no_word(url);
     const std::vector<std::string> wanted = words_of(split);
     if (std::find(wanted.begin(), wanted.end(), word) == wanted.end()) continue;
@@ -85,7 +98,7 @@ Result<std::vector<std::string>> shard_urls(const std::string& path, Split split
       return Status(Code::kInvalidArgument, printable(path) + " has both " + first_word + " and " +
                                                 word + " shards; leave one of them out");
     }
-    urls.push_back(url);
+    urls.push_back(url.substr(0, fragment_of(url)));
   }
   if (urls.empty()) return no_urls(path, split);
   std::sort(urls.begin(), urls.end());
