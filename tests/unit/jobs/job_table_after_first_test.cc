@@ -57,7 +57,7 @@ TEST_CASE("A job that runs is joined by nobody, and the next one under its name 
   CHECK(f.join_after_first(1));
 }
 
-// Of a job that is made from a snapshot, without a store: its file is not read before it starts.
+// Makes a job from a snapshot. Its file is not read before the job starts.
 Result<std::uint64_t> restore(Fixture& f) {
   return f.table.life.create(spec_of(2), std::string(kDefaultTenant), std::nullopt, "file",
                              /*by_workers=*/true);

@@ -14,14 +14,14 @@ namespace phub::train {
 namespace {
 
 using testing::small_session;
-using Workers = std::vector<std::uint32_t>;
+using LostWorkers = std::vector<std::uint32_t>;
 
 // A local exchange that says it has others, some of whom are lost with the push of a step.
 class Thinned final : public testing::OverLocal {
  public:
   struct Loss {
     std::uint64_t step = 0;
-    Workers lost = {};
+    LostWorkers lost = {};
   };
 
   Thinned(const std::vector<KeySpec>& keys, ExchangeFacts facts, Loss loss)
@@ -30,7 +30,9 @@ class Thinned final : public testing::OverLocal {
     ++steps_;
     return {};
   }
-  Workers workers_lost() const override { return steps_ > loss_.step ? loss_.lost : Workers(); }
+  LostWorkers workers_lost() const override {
+    return steps_ > loss_.step ? loss_.lost : LostWorkers();
+  }
 
  private:
   Loss loss_;
