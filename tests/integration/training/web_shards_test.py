@@ -13,6 +13,7 @@ import tarfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import processes
 import web_files
 from image_folder import ImageFolder
 
@@ -122,6 +123,28 @@ class WebShards(ImageFolder):
         self.web.server.fails = lambda request: request % 20 == 0
         self.assertEqual(here, self.trained("tfrecord", urls, memory))
 
+    def test_workers_hold_a_set_together_from_a_server_and_from_files(self):
+        server = processes.Server()
+        self.addCleanup(server.close)
+        config = self.config(format="webdataset", path="tars", more="spread { memory_mib: 8 }")
+        workers = [subprocess.Popen(
+            [self.programs / "phub-worker", "train", config, "--server", server.control, "--workers", "2",
+             "--data", path, "--metrics", f"{index}.jsonl"],
+            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=dict(os.environ, no_proxy="*")) for index, path in enumerate(("tars", self.tars))]
+        for worker in workers:
+            self.addCleanup(worker.kill)
+        for worker in workers:
+            error = worker.communicate(timeout=processes.DEADLINE)[1]
+            self.assertEqual(worker.returncode, 0, error)
+            self.assertNotIn("data.spread", error)
+        lines = [[line for line in map(json.loads, (self.folder / f"{i}.jsonl").read_text().splitlines())
+                  if line["event"] == "samples"] for i in range(2)]
+        sums = {(int(one["sum"], 16) + int(other["sum"], 16)) % 2 ** 64 for one, other in zip(*lines)}
+        self.assertEqual(len(sums), 1)
+        self.assertEqual(sum(each[-1]["source_samples"] for each in lines), 36)
+        self.assertTrue(all(each[-1]["peer"] > 0 for each in lines))
+
     def test_an_index_is_kept_beside_the_copies_of_images(self):
         more = 'cache { path: "copies" }'
         path = self.tars.replace("://", "://user:secret@").replace(".tar", ".tar?secret")
@@ -218,5 +241,5 @@ class WebShards(ImageFolder):
 
 
 if __name__ == "__main__":
-    ImageFolder.programs = pathlib.Path(sys.argv.pop(1)).resolve()
+    ImageFolder.programs = processes.BIN = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)
