@@ -135,11 +135,11 @@ Result<std::unique_ptr<data::SampleSet>> open_split(const SessionOptions& option
                                                     const IsStopped& stopped = {}) {
   const data::cache::CacheOptions& cache = options.data.cache;
   const std::string name = about(options, split);
-  PHUB_ASSIGN_OR_RETURN(
-      auto set, data::open_set(options.data.format, options.data.path, split,
-                               {.on_progress = follow_opening(options, split, note, stopped),
-                                .open_index_store =
-                                    data::cache::kept_indexes(cache, name + ", index", note)}));
+  data::OpenOptions opening;
+  opening.on_progress = follow_opening(options, split, note, stopped);
+  opening.open_index_store = data::cache::kept_indexes(cache, name + ", index", note);
+  PHUB_ASSIGN_OR_RETURN(auto set,
+                        data::open_set(options.data.format, options.data.path, split, opening));
   return data::cache::with_copies(std::move(set), cache, name, std::move(note));
 }
 

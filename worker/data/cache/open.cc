@@ -74,7 +74,7 @@ Result<std::unique_ptr<SampleSet>> with_copies(std::unique_ptr<SampleSet> set,
 }
 
 OpenIndexStore kept_indexes(const CacheOptions& options, const std::string& about,
-                            SampleStore::Note note) {
+                            const SampleStore::Note& note) {
   if (options.path.empty()) return {};
   return [=](std::uint64_t shards, std::uint64_t number) -> Result<std::unique_ptr<IndexStore>> {
     PHUB_ASSIGN_OR_RETURN(

@@ -30,7 +30,7 @@ Result<std::unique_ptr<SampleSet>> with_copies(std::unique_ptr<SampleSet> set,
 
 // Opens the index of a server's shards in `options.path`; nothing without one.
 OpenIndexStore kept_indexes(const CacheOptions& options, const std::string& about,
-                            SampleStore::Note note);
+                            const SampleStore::Note& note);
 
 // Where decoded images of `set` are kept; null: nowhere. Errors: also kResourceExhausted, with the
 // figures, where the host has less shared memory left and it may not take less.

@@ -10,8 +10,6 @@
 namespace phub::data {
 namespace {
 
-namespace fs = std::filesystem;
-
 std::string web_member(const std::string& key, const std::string& image, int label) {
   return tar_member(key + ".cls", std::to_string(label)) + tar_member(key + ".jpg", image);
 }

@@ -33,13 +33,13 @@ bool is_split_word(const std::string& word) {
 
 // The fragment if it is a word of a split, else the last such word in the path; empty without one.
 std::string split_word(const std::string& url) {
-  const std::string fragment = url.substr(std::min(fragment_of(url) + 1, url.size()));
+  std::string fragment = url.substr(std::min(fragment_of(url) + 1, url.size()));
   if (is_split_word(fragment)) return fragment;
   std::string_view path = path_in(url);
   while (!path.empty()) {
     std::size_t begin = path.size();
     while (begin > 0 && is_letter_or_digit(path[begin - 1])) --begin;
-    const std::string word(path.substr(begin));
+    std::string word(path.substr(begin));
     if (is_split_word(word)) return word;
     path = path.substr(0, begin > 0 ? begin - 1 : 0);
   }
@@ -63,6 +63,11 @@ Status no_word(const std::string& url) {
           printable(url) +
               " has none of the words train, test, val and validation in its path; they say of "
               "which split a shard is: put #train or #test behind the URL"};
+}
+
+Status two_words(const std::string& path, const std::string& one, const std::string& other) {
+  return {Code::kInvalidArgument, printable(path) + " has both " + one + " and " + other +
+                                      " shards; leave one of them out"};
 }
 
 Status no_urls(const std::string& path, Split split) {
@@ -94,10 +99,7 @@ Result<std::vector<std::string>> shard_urls(const std::string& path, Split split
     const std::vector<std::string> wanted = words_of(split);
     if (std::find(wanted.begin(), wanted.end(), word) == wanted.end()) continue;
     if (first_word.empty()) first_word = word;
-    if (word != first_word) {
-      return Status(Code::kInvalidArgument, printable(path) + " has both " + first_word + " and " +
-                                                word + " shards; leave one of them out");
-    }
+    if (word != first_word) return two_words(path, first_word, word);
     urls.push_back(url.substr(0, fragment_of(url)));
   }
   if (urls.empty()) return no_urls(path, split);
