@@ -7,7 +7,8 @@ A server and workers train on this machine, with a checkpoint every --every step
 worker are killed and started again at once. The table has medians, with the smallest and the largest:
 
     noticed     from the kill to the first word of it from each of the other workers
-    back        from when the new process serves, or was started, to the first step of all workers
+    back        from the start of the new process (a server: when it serves) until all workers say
+                "going on at step", before their first step
 
     bench/measure_recovery.py --repeats 1 --json
 

@@ -96,10 +96,11 @@ Status Recovery::prepare(train::SessionOptions& options) {
     break;
   }
   if (resume_.empty() && !paths.empty()) {
-    return {Code::kDataLoss,
-            fmt::format("train.recover_s: no checkpoint is left to go on from (of {}): remove {} "
-                        "and those of its steps to begin anew",
-                        paths.size(), options.checkpoint.path.string())};
+    return {
+        Code::kDataLoss,
+        fmt::format("train.recover_s: none of {} checkpoints can be used; to begin anew, remove "
+                    "{} and those beside it (NAME.step-STEP)",
+                    paths.size(), options.checkpoint.path.string())};
   }
   options.checkpoint.resume = resume_;
   return {};

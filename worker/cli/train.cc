@@ -37,8 +37,9 @@ The first SIGINT or SIGTERM of any worker ends the training: all workers stop af
 worker 0 writes the checkpoint, and all leave the job. So does a server that is stopped or drained.
 The last line then says after which step, and why. A second signal ends the process.
 
-With --recover (train.recover_s) a loss does not end the training: the servers and workers that are
-missing may be started again, with the same commands, and all go on from the last checkpoint.
+With --recover (train.recover_s) a loss does not end the training. The servers and workers that are
+missing are to be started again, with the same commands, and all go on from the last checkpoint. A
+server that was stopped or drained is waited for as well. SIGTERM to a worker ends the training.
 
 Exit status: 0 trained, or stopped as asked with the checkpoint written; 1 failed, or the checkpoint
 of an asked stop could not be written; 2 wrong usage or configuration.)";

@@ -99,7 +99,7 @@ std::string threads_cure(const StepWaits& times) {
     return "give its data loader more threads or processes, a faster store, or smaller samples";
   }
   constexpr std::string_view kBench =
-      "`phub-worker data bench CONFIG` there shows the rate of each stage";
+      "on that host `phub-worker data bench CONFIG` shows the rate of each stage";
   if (times.input_threads >= times.cpus) {
     return fmt::format(
         "{}; its {} data.threads have all of its {} CPUs, so give it more CPUs or "

@@ -82,6 +82,13 @@ TEST_CASE("a worker that does not know its share runs its input anywhere") {
   const WorkerConfig config = images_on_gpu();
   CHECK(chosen(config, machine(16), {.workers = 4}).empty());
   CHECK(chosen(config, machine(16), {.workers = 4, .index = 4}).empty());
+  // Several are on hosts that nobody tells.
+  WorkerConfig far = images_on_gpu();
+  far.add_servers("192.0.2.1:7077");
+  far.set_workers(4);
+  far.set_worker_index(1);
+  CHECK(chosen(far, machine(16)).empty());
+  CHECK(chosen(far, machine(16), {.workers = 1, .index = 0}).size() == 15);
 }
 
 TEST_CASE("servers on this host keep the CPUs that they pin their cores to") {

@@ -42,7 +42,7 @@ Rows, in images a second:
               data.cache.memory_mib each image is decoded once, and then only cut and resized
   batch       the same, then moves, mixes (data.mixup) and normalises
   N threads   batches as training gets them
-With data.cache the first rows fill the cache, so run it twice. It takes no more memory than is
+With data.cache the first rows fill the cache, so run it twice. The cache takes only memory that is
 free, and holds it until the end. data.spread is left out.
 Input is the bound of a training whose images/s reach the last row's: give it more data.threads,
 smaller images, or format "packed".

@@ -237,7 +237,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
 
 void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, o, "--data", "data.path", "DIRECTORY",
-               "Directory of the data set, or its URL");
+               "Directory of the data set; or a URL of packed files, or URLs of shards (quoted)");
   add_override(command, o, "--batch", "train.batch", "N", "Images of one worker in one step");
   add_override(command, o, "--compute-type", "train.compute_type", "TYPE",
                "fp32, bf16 or fp16, where the backend has it");
@@ -309,7 +309,8 @@ void add_training_options(CLI::App& command, RunArguments& o) {
       "With each checkpoint, have the servers take a snapshot");
   add("--resume", "train.resume", "FILE", "Go on from this safetensors file");
   add("--recover", "train.recover_s", "SECONDS",
-      "After a loss, wait so long for who is missing and go on from the last checkpoint");
+      "Seconds to wait after a loss for what is missing, and then go on from the last checkpoint; "
+      "needs --index, --checkpoint, --checkpoint-steps and --snapshot");
   command.add_flag_callback(
       "--restart-momentum", [&o] { o.overrides.mutable_train()->set_restart_momentum(true); },
       "Resume with a momentum of 0");

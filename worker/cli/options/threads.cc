@@ -63,6 +63,9 @@ std::uint32_t compute_threads_of(const WorkerConfig& config, std::uint32_t cpus,
 // Which share of the host's CPUs is this worker's.
 std::optional<std::uint32_t> place_of(const WorkerConfig& config, const LocalWorkers& local) {
   const std::uint32_t workers = workers_of_host(config, local.workers);
+  // Others may have been started by hand on this host, which nobody told.
+  const bool is_known = config.workers() == 1 || are_on_this_host(config) || local.workers > 0;
+  if (!is_known) return std::nullopt;
   if (workers == 1) return 0;
   std::optional<std::uint32_t> place = local.index;
   if (!place && are_on_this_host(config) && config.worker_index() >= 0) {
