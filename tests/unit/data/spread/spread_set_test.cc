@@ -173,8 +173,8 @@ TEST_CASE("A member that holds nothing is noted once") {
                                             Catch::Contains("memory_mib"));
 }
 
-// 51 samples of about 140 bytes and their index take 8 KB. Of the memory 4.8 KB are for samples, and
-// none is a sixteenth of it: a large sample that does not fit has a note of its own.
+// 51 samples of about 140 bytes and their index take 8 KB. Of the memory 4.8 KB are for samples,
+// and none is a sixteenth of it: a large sample that does not fit has a note of its own.
 TEST_CASE("What does not fit into the memory is read from the source each time, and counted") {
   constexpr std::uint64_t kMemory = 6500;
   Members members(2, kMemory, 1);
