@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 from processes import DEADLINE, Server, run, temporary_folder, until  # noqa: E402
 
-MOMENTS = 4
+MOMENTS = 2
 WORKERS = 3
 STEPS = 400
 EVERY = 20  # steps from one checkpoint to the next
