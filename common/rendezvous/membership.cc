@@ -1,6 +1,7 @@
 #include "common/rendezvous/membership.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace phub::client {
@@ -49,26 +50,35 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
                           Rendezvous::create(address, security, all.servers.size(), stop));
     all.servers.push_back(std::move(server));
   }
-  const auto begin = [&](std::size_t server) {
-    const JoinInfo* const joined = base == nullptr ? nullptr : &base->joined[server];
-    return all.servers[server]->begin_join(job, remaining(start, timeout), worker_index, joined,
-                                           after_first);
-  };
-  PHUB_ASSIGN_OR_RETURN(JoinInfo first, begin(0)());
-  worker_index = static_cast<std::int32_t>(first.worker_index);
-  std::vector<Result<JoinInfo>> joined{std::move(first)};
-  std::vector<Later<Result<JoinInfo>>> others;
-  for (std::size_t server = 1; server < all.servers.size(); ++server) {
-    others.push_back(begin(server));
-  }
-  for (const auto& other : others) joined.push_back(other());
-  Membership membership;
+  std::vector<std::optional<JoinInfo>> joined(addresses.size());
   Status failure;
-  for (std::size_t server = 0; server < joined.size(); ++server) {
-    if (!joined[server]) {
-      if (failure.ok()) failure = joined[server].error();
-      continue;
+  const auto join = [&](std::size_t first, std::size_t end) {
+    std::vector<Later<Result<JoinInfo>>> asked;
+    for (std::size_t server = first; server < end; ++server) {
+      const JoinInfo* const there = base == nullptr ? nullptr : &base->joined[server];
+      asked.push_back(all.servers[server]->begin_join(
+          job, remaining(start, timeout), worker_index, there,
+          {.after_first = after_first,
+           .waits = !after_first || (server == 0 && worker_index != 0)}));
     }
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      Result<JoinInfo> info = asked[i]();
+      if (info) joined[first + i] = std::move(*info);
+      if (!info && failure.ok()) failure = info.error();
+    }
+    return failure.ok();
+  };
+  // After a loss worker 0 comes to server 0 last, where the others wait for it. So they find it at
+  // all servers, and nobody is a member at one of them while it waits at another one.
+  if (after_first && worker_index == 0) {
+    if (join(1, addresses.size())) join(0, 1);
+  } else if (join(0, 1)) {
+    worker_index = static_cast<std::int32_t>(joined.front()->worker_index);
+    join(1, addresses.size());
+  }
+  Membership membership;
+  for (std::size_t server = 0; server < joined.size(); ++server) {
+    if (!joined[server]) continue;
     membership.servers.push_back(std::move(all.servers[server]));
     membership.joined.push_back(std::move(*joined[server]));
   }

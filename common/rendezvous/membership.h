@@ -25,7 +25,8 @@ struct Membership {
 // Joins server 0 first, which gives the worker its index where that is -1, then all others with
 // that index. Everything happens within `timeout`; after an error the servers joined so far are
 // left again. `base`: of the job, on the same servers, that the keys are added to; null: of none.
-// `stop` is every Rendezvous's. `after_first`: Rendezvous::begin_join's.
+// `stop` is every Rendezvous's. `after_first`: JoinsWhen's; worker 0 then joins server 0 last,
+// and the others wait for it there.
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
                             std::chrono::milliseconds timeout, const ClientSecurity& security = {},
                             std::int32_t worker_index = -1, const Membership* base = nullptr,

@@ -66,7 +66,7 @@ void PendingCall::on_outcome(const CallOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   cancel_ = nullptr;
   const auto pause = outcome.retry_after;
-  if (!given_up_ && pause && Clock::now() + *pause < deadline_) {
+  if (messages_.tries_again && !given_up_ && pause && Clock::now() + *pause < deadline_) {
     // Not the last one again, within whose event this may be.
     alarm_ = std::make_unique<grpc::Alarm>();
     alarm_->Set(Clock::now() + *pause, [this](bool) { on_pause_over(); });

@@ -59,9 +59,11 @@ class AskedJoin {
   AskedJoin(control::JoinRequest head, const std::vector<KeySpec>& keys)
       : head_(std::move(head)), keys_(keys) {}
 
-  void begin(ServerCalls& calls, milliseconds timeout, const std::stop_token& stop) {
+  void begin(ServerCalls& calls, milliseconds timeout, const std::stop_token& stop,
+             bool tries_again) {
     const auto next = [this](std::size_t number) { return part(number); };
-    call_.emplace(calls, timeout, CallMessages{"Join", next, &reply_}, stop);
+    call_.emplace(calls, timeout, CallMessages{"Join", next, &reply_, kRendezvous, tries_again},
+                  stop);
   }
   Status wait() { return call_->wait(); }
   bool is_over() const { return call_->is_over(); }
@@ -154,7 +156,7 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
 
 Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job, milliseconds timeout,
                                                std::int32_t index, const JoinInfo* base,
-                                               bool after_first) {
+                                               JoinsWhen when) {
   control::JoinRequest request;
   if (base != nullptr) {
     control::Membership& member = *request.mutable_base();
@@ -164,8 +166,8 @@ Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job, milliseconds 
     member.set_secret(base->secret.data(), base->secret.size());
   }
   request.set_worker_index(index);
-  request.set_after_first(after_first);
-  return begin_join(job, request, timeout);
+  request.set_after_first(when.after_first);
+  return begin_join(job, request, timeout, when.waits);
 }
 
 Result<JoinInfo> Rendezvous::join_as_rack(const JobSpec& job, const JoiningRack& rack,
@@ -183,7 +185,7 @@ Result<JoinInfo> Rendezvous::join_as_rack(const JobSpec& job, const JoiningRack&
 
 Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job,
                                                const control::JoinRequest& caller,
-                                               milliseconds timeout) {
+                                               milliseconds timeout, bool tries_again) {
   control::JoinRequest request = caller;
   fill(job, *request.mutable_spec());
   if (request.host().empty()) request.set_host(host_name());
@@ -192,7 +194,7 @@ Later<Result<JoinInfo>> Rendezvous::begin_join(const JobSpec& job,
   const bool is_rack = !request.rack().empty();
   const std::uint32_t workers_max = is_rack ? UINT32_MAX : job.workers;
   const auto asked = std::make_shared<AskedJoin>(std::move(request), job.keys);
-  asked->begin(*calls_, timeout, stop_);
+  asked->begin(*calls_, timeout, stop_, tries_again);
   const auto wait = [this, asked, is_rack, workers_max]() -> Result<JoinInfo> {
     PHUB_RETURN_IF_ERROR(asked->wait());
     PHUB_ASSIGN_OR_RETURN(joined_, read_join(asked->reply(), workers_max));

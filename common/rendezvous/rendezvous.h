@@ -49,6 +49,14 @@ struct JoiningRack {
   std::string tenant_shared_id = {};  // by which the racks know the job's tenant as one
 };
 
+// When a worker joins that comes after a loss (JoinRequest.after_first).
+struct JoinsWhen {
+  // Once a job waits for members and has worker 0; worker 0: once the name is free, or its job
+  // waits.
+  bool after_first = false;
+  bool waits = true;  // for that, and does not fail at once
+};
+
 // A call under way: calling this waits for its outcome, once. Dropped earlier, it gives the call
 // up. It must not live longer than its Rendezvous.
 template <typename Outcome>
@@ -89,12 +97,10 @@ class Rendezvous {
   // with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
                         std::int32_t index = -1, const JoinInfo* base = nullptr);
-  // `after_first`: tries again until a job waits for its members and worker 0 is one of them, or,
-  // for worker 0, until the name is free or its job waits. kUnavailable says what was missing.
+  // kUnavailable says what `when` lacks.
   // REQUIRES: `job` lives until then.
   Later<Result<JoinInfo>> begin_join(const JobSpec& job, std::chrono::milliseconds timeout,
-                                     std::int32_t index, const JoinInfo* base,
-                                     bool after_first = false);
+                                     std::int32_t index, const JoinInfo* base, JoinsWhen when = {});
   // The same for a rack's server, which is no worker: see server/racks.
   Result<JoinInfo> join_as_rack(const JobSpec& job, const JoiningRack& rack,
                                 std::chrono::milliseconds timeout);
@@ -168,7 +174,7 @@ class Rendezvous {
  private:
   Rendezvous(std::unique_ptr<ServerCalls> calls, std::stop_token stop);
   Later<Result<JoinInfo>> begin_join(const JobSpec& job, const control::JoinRequest& caller,
-                                     std::chrono::milliseconds timeout);
+                                     std::chrono::milliseconds timeout, bool tries_again = true);
   Result<JoinInfo> read_join(const control::JoinReply& reply, std::uint32_t workers_max) const;
   template <typename Request>
   Request identified() const;

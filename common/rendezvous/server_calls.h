@@ -48,6 +48,7 @@ struct CallMessages {
   std::function<const Message*(std::size_t)> request;
   Message* reply;
   const char* service = kRendezvous;
+  bool tries_again = true;  // where the server says that it may help
 };
 
 struct CallOutcome {

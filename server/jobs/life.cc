@@ -47,7 +47,7 @@ Result<std::shared_ptr<Job>> JobLife::place_for(const JobName& name, bool restor
   if (job == nullptr || (restores && is_untouched(*job))) return job;
   return Status(Code::kAlreadyExists,
                 fmt::format("name: job \"{}\" exists{}; choose another name or close it first",
-                            to_string(name), restores ? ", and workers have joined it" : ""));
+                            to_string(name), restores ? client::kHasWorkers : ""));
 }
 
 Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,

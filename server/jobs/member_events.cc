@@ -64,8 +64,8 @@ void JobMembers::withdraw(const Identity& identity) {
   static_cast<void>(leave(identity));
 }
 
-// Of a job that runs. When the last worker of this rack has left, the rack leaves the others; it
-// ends here when they have left too.
+// The member has left a job that runs. When the last worker of this rack has left, the rack leaves
+// the others. The job ends here when they have left too.
 void JobMembers::note_left(Job& job, const Member& member) {
   end_if_all_left(job);
   if (!is_live(job) || index_.options.links == nullptr) return;

@@ -154,7 +154,8 @@ bool Recovery::is_final(const Status& error) const {
   if (says(client::kClosedByAdministrator) || says(client::kTenantDeleted)) return true;
   if (error.message().starts_with("train.snapshot")) return true;  // servers without a state folder
   // The job is another training's, else it would have ended in that time.
-  const bool is_anothers = says(client::kStillRuns) || error.code() == Code::kAlreadyExists;
+  // A place that is taken may be this worker's own, of a join whose reply did not arrive.
+  const bool is_anothers = says(client::kStillRuns) || says(client::kHasWorkers);
   return !has_ever_joined_ && is_anothers && !loss_.empty() &&
          Clock::now() - lost_ >= milliseconds(config_.timeout_ms());
 }

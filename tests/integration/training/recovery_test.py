@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 from processes import DEADLINE, Server, run, temporary_folder, until  # noqa: E402
 
-MOMENTS = 2
+MOMENTS = 4
 WORKERS = 3
 STEPS = 400
 EVERY = 20  # steps from one checkpoint to the next
@@ -202,7 +202,7 @@ class Recovery(unittest.TestCase):
         data = path.read_bytes()
         path.unlink()  # it may be one file with the one that stays
         path.write_bytes(data[:-100])
-        path.with_name(f"cut.step-{newest}").unlink()
+        path.with_name(f"cut.step-{newest}").unlink(missing_ok=True)
         self.workers[0] = self.worker(0, "cut")
         said = self.finish()
         self.assertRegex(said[0], r"checkpoint \S+cut is passed over: ")
