@@ -20,9 +20,8 @@ while all of them send and receive. For each number of workers, N, it then measu
 The first two have the bars 0.9 to 1.1, and hidden has the bar 0.95. Blocks have both trainings in
 turn. Figures are medians, with the smallest and the largest.
 
-It needs root for the namespaces, and two CPUs that nobody else uses. Each worker has one CPU, which it
-shares with others. So links are slow here: what workers do for the network must be small against their
-compute. The default takes about six minutes.
+It needs root for the namespaces, and two CPUs that nobody else uses. Workers share CPUs, so links are
+slow: what they do for the network must be small against compute. The default takes about 20 minutes.
 
     bench/compare_spread.py --workers 3 --images 96 --blocks 1 --json
 
@@ -59,13 +58,11 @@ train {{ batch: {batch} epochs: {epochs} max_steps: {steps} threads: 1 evaluate:
 LAST = """layer { name: "pool" global_average_pool {} }
 layer { name: "fc" inner_product { outputs: 2 } }
 """
-LAYERS = "".join(f'layer {{ name: "conv{number}" convolution {{ channels: 16 kernel: 3 padding: 1 }} }}\n'
+LAYERS = "".join(f'layer {{ name: "conv{number}" convolution {{ channels: 32 kernel: 3 padding: 1 }} }}\n'
                  f'layer {{ name: "relu{number}" relu {{}} }}\n' for number in range(3))
 NETWORKS = {"idle": "image { channels: 3 height: 16 }\n" + LAST, "busy": "image { channels: 3 height: 224 }\n" + LAYERS + LAST}
-SIDE, CLASSES = 160, 2
+SIDE, CLASSES, DEADLINE, MIB = 160, 2, 600, 1024 * 1024
 LINK_PORT, SERVER = 7070, "10.214.0.254"
-DEADLINE = 600
-MIB = 1024 * 1024
 
 
 def fail(text):
@@ -101,8 +98,8 @@ def make_set(arguments, folder):
 class Links:
     """A namespace for each worker and one for the server, on a switch; gone at the end."""
 
-    def __init__(self, workers):
-        self.workers, self.owner = workers, f"phub-spread-{os.getpid()}"
+    def __init__(self, workers, frame):
+        self.workers, self.frame, self.owner = workers, frame, f"phub-spread-{os.getpid()}"
         self.switch = f"{self.owner}-switch"
         self.spaces = [f"{self.owner}-{index}" for index in range(workers)]
 
@@ -136,7 +133,8 @@ class Links:
         return ["ip", "netns", "exec", self.spaces[index]]
 
     def plug(self, port, space, address):
-        self.ip("-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "nic", "netns", space)
+        mtu = ["mtu", str(self.frame)]
+        self.ip("-n", self.switch, "link", "add", port, *mtu, "type", "veth", "peer", "name", "nic", *mtu, "netns", space)
         self.ip("-n", self.switch, "link", "set", port, "master", "bridge", "up")
         self.ip("-n", space, "addr", "add", f"{address}/24", "dev", "nic")
         for device in ("lo", "nic"):
@@ -311,7 +309,7 @@ def of_hiding(arguments, training, image_bytes, efficiency):
 
 def measure(arguments, folder, workers):
     image_bytes = make_set(arguments, folder)
-    with Links(workers) as links, links.server(arguments.bin / "phub-server"):
+    with Links(workers, arguments.frame) as links, links.server(arguments.bin / "phub-server"):
         links.shape(arguments.bits)
         rate = links.rate(arguments.link_seconds)
         training = Training(arguments, folder, links, image_bytes)
@@ -346,13 +344,14 @@ def parse():
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin", help="folder of the programs")
     parser.add_argument("--workers", default="4,8", help="numbers of workers")
     parser.add_argument("--rate", default="40mbit", help="of a worker's link for bytes and time, in mbit")
+    parser.add_argument("--frame", type=int, default=9000, help="bytes of a frame on the links")
     parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=16, help="of a worker, in the network without work")
     parser.add_argument("--threads", type=int, default=8, help="data.threads")
     parser.add_argument("--batches-ahead", type=int, default=2, help="data.batches_ahead")
-    parser.add_argument("--busy-batch", type=int, default=8, help="of a worker, in the network with work")
-    parser.add_argument("--steps", type=int, default=24, help="of the network with work")
+    parser.add_argument("--busy-batch", type=int, default=32, help="of a worker, in the network with work")
+    parser.add_argument("--steps", type=int, default=14, help="of the network with work")
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--link-seconds", type=float, default=4)
     parser.add_argument("--json", action="store_true")
@@ -365,6 +364,8 @@ def parse():
         parser.error("--rate is like 40mbit, and --workers like 4,8")
     arguments.bits = int(rate[1]) * 1e6
     arguments.workers = [int(count) for count in arguments.workers.split(",")]
+    if not 1280 <= arguments.frame <= 30000:  # a burst of the links' shaping has 32 KB
+        parser.error("--frame is 1280 to 30000 bytes")
     if not all(2 <= count <= 200 and arguments.images % (count * arguments.batch) == 0 for count in arguments.workers):
         parser.error("--workers are 2 to 200, and --images is a multiple of each x --batch: epochs are whole then")
     if arguments.steps < 8 or min(arguments.threads, arguments.blocks, arguments.busy_batch, arguments.batches_ahead) < 1:
@@ -390,9 +391,9 @@ def main():
             rows.append(measure(arguments, pathlib.Path(folder), workers))
     if arguments.json:
         print(json.dumps({"processor": processor(), "rows": rows}))
-        return
-    print(processor())
-    print_table(rows)
+    else:
+        print(processor())
+        print_table(rows)
 
 
 if __name__ == "__main__":
